@@ -1,0 +1,9 @@
+-- optim: optimizers, with PyTorch's formulas, defaults and state layout.
+
+local optim = { Optimizer = require "ctrain.optim.optimizer" }
+local adam = require "ctrain.optim.adam"
+
+optim.SGD = require("ctrain.optim.sgd").SGD
+optim.Adam, optim.AdamW = adam.Adam, adam.AdamW
+
+return optim
