@@ -9,7 +9,15 @@ require "ctrain.print"
 
 local ct = {}
 
-for name, value in pairs(core) do ct[name] = value end
+-- What the core offers to ctrain's own Lua files only.
+local own = {
+  set_format = true, raise = true, nearest = true, script_line = true, trace_begin = true, interrupted = true,
+  h5 = true, log = true,
+}
+
+for name, value in pairs(core) do
+  if not own[name] then ct[name] = value end
+end
 for name, method in pairs(core.Tensor) do
   if type(method) == "function" and not name:find("^__") and ct[name] == nil then ct[name] = method end
 end

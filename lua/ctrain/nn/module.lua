@@ -34,7 +34,7 @@ end
 ---@return tensor
 local function Parameter(tensor, requires_grad)
   options.tensor("nn.Parameter", "the value", tensor)
-  if not tensor.is_leaf then tensor = tensor:detach() end
+  if not tensor.is_leaf then tensor = tensor:detach():clone() end
   if requires_grad == nil then requires_grad = tensor:is_floating_point() end
   tensor.requires_grad = requires_grad
   parameters[tensor] = true
@@ -55,16 +55,19 @@ end
 
 local function raw_value(object, key) return object._values[key] end
 
-local function get(object, key)
-  local value = object._values[key]
-  if value == nil then return find_class(object)[key] end
-  if guards.active() then
-    local kind = type(value)
-    if kind == "boolean" or kind == "number" or kind == "string" then
-      guards.note(object, key, value, raw_value)
+-- The reader of attributes of a class's objects.
+local function getter(class)
+  return function(object, key)
+    local value = object._values[key]
+    if value == nil then return class[key] end
+    if guards.active() then
+      local kind = type(value)
+      if kind == "boolean" or kind == "number" or kind == "string" then
+        guards.note(object, key, value, raw_value)
+      end
     end
+    return value
   end
-  return value
 end
 
 local function set(object, key, value)
@@ -138,7 +141,7 @@ end
 local function become_class(class, name, parent)
   class.class_name, class.super = name, parent
   local metatable = {
-    __index = get,
+    __index = getter(class),
     __newindex = set,
     __call = call,
     __tostring = function(object) return object:draw() end,

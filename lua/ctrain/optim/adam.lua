@@ -68,7 +68,9 @@ end
 local adam_order = { "lr", "betas", "eps", "weight_decay", "amsgrad", "maximize" }
 
 local function adam_defaults(weight_decay)
-  return { lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = weight_decay, amsgrad = false, maximize = false }
+  return {
+    lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = weight_decay, amsgrad = false, maximize = false,
+  }
 end
 
 local Adam = Optimizer.define {
