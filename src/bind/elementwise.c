@@ -127,7 +127,7 @@ static int write_back(ct_lua_call *call, ct_tensor *target, ct_node *node)
     if (node && kind(node->dtype) > kind(target->dtype)) {
         ct_dtype found = node->dtype;
         ct_builder_end(&call->builder);
-        return ct_lua_raise(call->L, call->function, "the result is %s, which a %s tensor cannot hold; convert it first",
+        return ct_lua_raise(call->L, call->function, "the result is %s, which a tensor of %s cannot hold; convert it first",
                             ct_dtype_name(found), ct_dtype_name(target->dtype));
     }
     if (node)

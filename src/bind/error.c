@@ -159,7 +159,7 @@ static int distance(const char *a, const char *b)
 static void consider(const char *wrong, const char *name, const char **best, int *best_distance)
 {
     int d = distance(wrong, name), allowed = (int)strlen(wrong) / 3 + 1;
-    if (d <= allowed && (!*best || d < *best_distance || (d == *best_distance && strcmp(name, *best) < 0)))
+    if (d <= allowed && d < (int)strlen(wrong) && (!*best || d < *best_distance || (d == *best_distance && strcmp(name, *best) < 0)))
         *best = name, *best_distance = d;
 }
 

@@ -245,7 +245,7 @@ static void read_value(lua_State *L, const ct_tensor *self, ct_operand *value)
     ct_lua_operand(L, 3, "index", "value", self, value);
     bool truth = self->dtype == CT_BOOL && !value->tensor && value->value.is_int && (value->value.i | 1) == 1;
     if (kind(value->dtype) > kind(self->dtype) && !truth)
-        ct_lua_raise(L, "index", "a %s tensor cannot hold a %s value; convert it first", ct_dtype_name(self->dtype),
+        ct_lua_raise(L, "index", "a tensor of %s cannot hold a %s value; convert it first", ct_dtype_name(self->dtype),
                      value->tensor ? ct_dtype_name(value->dtype) : kind(value->dtype) == 2 ? "fractional" : "integer");
 }
 
@@ -427,15 +427,15 @@ static int cat(lua_State *L)
     char text[CT_LUA_TEXT];
     int axis = 0, n;
     ct_dtype dtype = CT_FLOAT32;
-    ct_shape shape;
+    ct_shape joined, shape;
     ct_error error = {.status = CT_OK};
     ct_lua_call call;
     if (!lua_istable(L, 1) || (n = (int)lua_rawlen(L, 1)) == 0)
         return ct_lua_raise(L, "cat", "'tensors' must be a list of tensors, got %s",
                             lua_istable(L, 1) ? "an empty one" : ct_lua_describe(L, 1, text));
     ct_lua_spread_options(L, 2, "cat", options);
-    read_parts(L, n, &axis, &dtype, &shape);
-    if (ct_shape_set(&shape, shape.ndim, shape.dim, &error) != CT_OK)
+    read_parts(L, n, &axis, &dtype, &joined);
+    if (ct_shape_set(&shape, joined.ndim, joined.dim, &error) != CT_OK)
         return ct_lua_raise_error(L, "cat", &error);
     ct_tensor **parts = lua_newuserdatauv(L, (size_t)n * sizeof *parts, 0);
     for (int i = 0; i < n; i++) {

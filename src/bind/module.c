@@ -122,13 +122,13 @@ static void find_own_files(lua_State *L, ct_bind *bind)
 
 static int live_bytes(lua_State *L)
 {
-    lua_pushnumber(L, (lua_Number)ct_heap_live(ct_bind_of(L)->runtime->heap));
+    lua_pushinteger(L, (lua_Integer)ct_heap_live(ct_bind_of(L)->runtime->heap));
     return 1;
 }
 
 static int peak_bytes(lua_State *L)
 {
-    lua_pushnumber(L, (lua_Number)ct_heap_peak(ct_bind_of(L)->runtime->heap));
+    lua_pushinteger(L, (lua_Integer)ct_heap_peak(ct_bind_of(L)->runtime->heap));
     return 1;
 }
 
@@ -230,6 +230,7 @@ CT_API int luaopen_ctrain_core(lua_State *L)
     ct_open_grad(L, core, methods);
     ct_open_trace(L, core, methods);
     ct_open_h5(L, core, methods);
+    ct_open_system(L, core, methods);
     lua_settop(L, core);
     return 1;
 }
