@@ -138,9 +138,11 @@ void ct_open_reduce(lua_State *L, int core, int methods);
 void ct_open_shape(lua_State *L, int core, int methods);
 void ct_open_index(lua_State *L, int core, int methods);
 void ct_open_convert(lua_State *L, int core, int methods);
+void ct_open_contract(lua_State *L, int core, int methods);
 void ct_open_grad(lua_State *L, int core, int methods);
 void ct_open_trace(lua_State *L, int core, int methods);
 void ct_open_h5(lua_State *L, int core, int methods);
+void ct_open_system(lua_State *L, int core, int methods);
 void ct_lua_add(lua_State *L, int table, const luaL_Reg *functions);
 
 #endif
