@@ -174,6 +174,15 @@ static int trace_fits(lua_State *L)
     return 1;
 }
 
+/* trace:written(input): whether the step wrote to what trace:input gave; asked before finish */
+static int trace_written(lua_State *L)
+{
+    live_trace(L, 1, "trace", true);
+    const ct_tensor *input = ct_lua_tensor(L, 2, "trace", "input");
+    lua_pushboolean(L, input->cell->version->op != CT_INPUT);
+    return 1;
+}
+
 /* trace:same(other): true, or false and where they first differ */
 static int trace_same(lua_State *L)
 {
@@ -211,7 +220,7 @@ void ct_open_trace(lua_State *L, int core, int methods)
     static const luaL_Reg functions[] = {{"trace_begin", trace_begin}, {"tracing", tracing}, {NULL, NULL}};
     static const luaL_Reg trace_methods[] = {
         {"input", trace_input}, {"finish", trace_finish}, {"abort", trace_abort}, {"run", trace_run},
-        {"fits", trace_fits},   {"same", trace_same},     {NULL, NULL},
+        {"fits", trace_fits},   {"same", trace_same},     {"written", trace_written}, {NULL, NULL},
     };
     (void)methods;
     lua_newtable(L);
