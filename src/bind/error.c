@@ -49,10 +49,12 @@ static int raise_message(lua_State *L, const char *function, const char *message
     char place[LUA_IDSIZE + 32] = "";
     if (user_frame(L, bind, &frame))
         snprintf(place, sizeof place, "%s:%d: ", frame.short_src, frame.currentline);
+    /* what the graph says begins with the operation's name already: "add: " in add, and in add_ */
     size_t length = function ? strlen(function) : 0;
-    /* what the graph says may begin with the operation's name already */
-    bool named = function && strncmp(message, function, length) == 0 && message[length] == ':';
-    if (function && !named)
+    size_t base = length && function[length - 1] == '_' ? length - 1 : length;
+    if (function && strncmp(message, function, base) == 0 && message[base] == ':')
+        message += base + 2;
+    if (function)
         lua_pushfstring(L, "%s%s: %s", place, function, message);
     else
         lua_pushfstring(L, "%s%s", place, message);

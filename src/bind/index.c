@@ -245,8 +245,8 @@ static void read_value(lua_State *L, const ct_tensor *self, ct_operand *value)
     ct_lua_operand(L, 3, "index", "value", self, value);
     bool truth = self->dtype == CT_BOOL && !value->tensor && value->value.is_int && (value->value.i | 1) == 1;
     if (kind(value->dtype) > kind(self->dtype) && !truth)
-        ct_lua_raise(L, "index", "a tensor of %s cannot hold a %s value; convert it first", ct_dtype_name(self->dtype),
-                     value->tensor ? ct_dtype_name(value->dtype) : kind(value->dtype) == 2 ? "fractional" : "integer");
+        ct_lua_raise(L, "index", "a tensor of %s cannot hold %s; convert it first", ct_dtype_name(self->dtype),
+                     value->tensor ? ct_dtype_name(value->dtype) : kind(value->dtype) == 2 ? "a fraction" : "this number");
 }
 
 int ct_lua_index_write(lua_State *L)

@@ -308,7 +308,7 @@ static int diagonal(lua_State *L)
     ct_lua_spread_options(L, 2, "diagonal", options);
     int64_t shift = ct_lua_integer_or(L, 2, "diagonal", "offset", 0);
     if (ndim < 2)
-        return ct_lua_raise(L, "diagonal", "the tensor has %d dimensions; a diagonal needs 2", ndim);
+        return ct_lua_raise(L, "diagonal", "a diagonal needs 2 dimensions, the tensor has %d", ndim);
     int a = lua_isnil(L, 3) ? 0 : ct_lua_axis(L, 3, "diagonal", "dim1", ndim);
     int b = lua_isnil(L, 4) ? 1 : ct_lua_axis(L, 4, "diagonal", "dim2", ndim);
     if (a == b)
