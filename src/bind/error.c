@@ -17,7 +17,7 @@ static bool is_own(const ct_bind *bind, const char *source)
 
 static bool user_frame(lua_State *L, const ct_bind *bind, lua_Debug *frame)
 {
-    for (int level = 0; lua_getstack(L, level, frame); level++) {
+    for (int level = 1; lua_getstack(L, level, frame); level++) { /* 0 is the C function */
         lua_getinfo(L, "Sl", frame);
         if (frame->currentline > 0 && !is_own(bind, frame->source))
             return true;
@@ -52,7 +52,8 @@ static int raise_message(lua_State *L, const char *function, const char *message
     /* what the graph says begins with the operation's name already: "add: " in add, and in add_ */
     size_t length = function ? strlen(function) : 0;
     size_t base = length && function[length - 1] == '_' ? length - 1 : length;
-    if (function && strncmp(message, function, base) == 0 && message[base] == ':')
+    if (function && strncmp(message, function, base) == 0 && message[base] == ':' &&
+        message[base + 1] == ' ')
         message += base + 2;
     if (function)
         lua_pushfstring(L, "%s%s: %s", place, function, message);
