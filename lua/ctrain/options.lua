@@ -106,7 +106,8 @@ function options.signature(where, required, optional, defaults)
     local result, n = {}, select("#", ...)
     for name, default in pairs(defaults or {}) do result[name] = default end
     local last = select(n > 0 and n or 1, ...)
-    local named = n > 0 and is_options(last) and last or nil
+    -- an empty table in the place of a required argument is that argument
+    local named = n > 0 and is_options(last) and (n > #required or next(last) ~= nil) and last or nil
     if named then n = n - 1 end
     if n > #order then fail("%s: takes at most %d arguments, got %d", where, #order, n) end
     for i = 1, n do
@@ -165,6 +166,8 @@ function options.describe_value(value)
     return ("a %s tensor of %s"):format(options.shape_text(value), value.dtype)
   elseif type(value) == "string" then
     return "'" .. value .. "'"
+  elseif value ~= value then
+    return "nan"
   elseif type(value) == "number" or type(value) == "boolean" or value == nil then
     return tostring(value)
   end

@@ -208,7 +208,14 @@ end
 function Tensor.masked_fill(t, mask, value)
   options.tensor("masked_fill", "mask", mask)
   if mask.dtype ~= "bool" then fail("masked_fill: the mask must be bool, not %s", mask.dtype) end
-  if not is_tensor(value) then value = constant(t, value) end
+  if not is_tensor(value) then
+    if type(value) == "number" and not floating[t.dtype] and value ~= math.floor(value) then
+      fail("masked_fill: a %s tensor cannot hold %s", t.dtype, options.describe_value(value))
+    end
+    value = constant(t, value)
+  elseif value:is_floating_point() and not floating[t.dtype] then
+    fail("masked_fill: a %s tensor cannot hold %s values", t.dtype, value.dtype)
+  end
   return where(mask, value:to(t.dtype), t)
 end
 
@@ -328,7 +335,13 @@ end
 for _, name in ipairs { "clamp", "clamp_min", "clamp_max", "lerp", "masked_fill", "relu", "square", "reciprocal",
   "log2", "log10" } do
   local compute = Tensor[name]
-  Tensor[name .. "_"] = function(t, ...) return t:copy_(compute(t, ...)) end
+  Tensor[name .. "_"] = function(t, ...)
+    local result = compute(t, ...)
+    if floating[result.dtype] and not floating[t.dtype] then
+      fail("%s_: the result is %s, which a %s tensor cannot hold; convert it first", name, result.dtype, t.dtype)
+    end
+    return t:copy_(result)
+  end
 end
 
 require "ctrain.arrange"
