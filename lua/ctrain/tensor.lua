@@ -181,7 +181,7 @@ function Tensor.clamp_max(t, high) return t:clamp(nil, high) end
 
 ---max(x, 0), with gradient 0 at 0.
 function Tensor.relu(t)
-  return where(t:le(0), constant(t, 0), t)
+  return where(t:le(0), 0, t)
 end
 
 function Tensor.square(t) return t * t end
@@ -210,11 +210,11 @@ function Tensor.masked_fill(t, mask, value)
   if mask.dtype ~= "bool" then fail("masked_fill: the mask must be bool, not %s", mask.dtype) end
   if not is_tensor(value) then
     if type(value) == "number" and not floating[t.dtype] and value ~= math.floor(value) then
-      fail("masked_fill: a %s tensor cannot hold %s", t.dtype, options.describe_value(value))
+      fail("masked_fill: %s does not fit into a tensor of %s", options.describe_value(value), t.dtype)
     end
     value = constant(t, value)
   elseif value:is_floating_point() and not floating[t.dtype] then
-    fail("masked_fill: a %s tensor cannot hold %s values", t.dtype, value.dtype)
+    fail("masked_fill: values of %s do not fit into a tensor of %s", value.dtype, t.dtype)
   end
   return where(mask, value:to(t.dtype), t)
 end
@@ -338,7 +338,8 @@ for _, name in ipairs { "clamp", "clamp_min", "clamp_max", "lerp", "masked_fill"
   Tensor[name .. "_"] = function(t, ...)
     local result = compute(t, ...)
     if floating[result.dtype] and not floating[t.dtype] then
-      fail("%s_: the result is %s, which a %s tensor cannot hold; convert it first", name, result.dtype, t.dtype)
+      fail("%s_: the result is %s, which does not fit into a tensor of %s; convert it first", name, result.dtype,
+        t.dtype)
     end
     return t:copy_(result)
   end

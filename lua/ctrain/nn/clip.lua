@@ -20,6 +20,7 @@ local function gradients(where, parameters)
 end
 
 local function total_norm(grads, norm_type)
+  if #grads == 1 then return grads[1]:norm(norm_type) end
   local norms = {}
   for i, grad in ipairs(grads) do norms[i] = grad:norm(norm_type) end
   for i = 2, #norms do
@@ -36,7 +37,9 @@ local norm_arguments = options.signature("nn.utils.clip_grad_norm_", { "paramete
 function utils.clip_grad_norm_(...)
   local o = norm_arguments(...)
   local grads = gradients("nn.utils.clip_grad_norm_", o.parameters)
-  options.number("nn.utils.clip_grad_norm_", "max_norm", o.max_norm, 0)
+  if not options.is_tensor(o.max_norm) then
+    options.number("nn.utils.clip_grad_norm_", "max_norm", o.max_norm, 0)
+  end
   if #grads == 0 then return core.zeros({}) end
   return core.no_grad(function()
     local norm = total_norm(grads, o.norm_type)
@@ -51,7 +54,8 @@ end
 
 ---Brings every element of every gradient into [-clip_value, clip_value].
 function utils.clip_grad_value_(parameters, clip_value)
-  local bound = options.number("nn.utils.clip_grad_value_", "clip_value", clip_value, 0)
+  local bound = clip_value
+  if not options.is_tensor(bound) then options.number("nn.utils.clip_grad_value_", "clip_value", bound, 0) end
   local grads = gradients("nn.utils.clip_grad_value_", parameters)
   core.no_grad(function()
     for _, grad in ipairs(grads) do grad:clamp_(-bound, bound) end
