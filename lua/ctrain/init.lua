@@ -38,8 +38,10 @@ ct.utils = setmetatable({}, {
   __index = function(utils, name)
     if name == "data" then
       utils.data = require "ctrain.data"
-      return utils.data
+    elseif name == "profiler" then
+      utils.profiler = { Activity = require("ctrain.data.profiler").Activity }
     end
+    return rawget(utils, name)
   end,
 })
 

@@ -223,7 +223,7 @@ local function fits(step, entry)
   if not held then
     return false, ("'%s' was %s and is not any more"):format(tostring(difference.key), tostring(difference.value))
   end
-  if not entry.trace:fits() then return false, "a gradient that the step reads is there in one call and not in another" end
+  if not entry.trace:fits() then return false, "a gradient that the step reads is there at one call, not at another" end
   return true
 end
 
@@ -295,7 +295,7 @@ local function call(step, ...)
   for _, queued in ipairs(entry.calls) do
     closure.queue({
       fn = queued.fn, checkpoint = queued.checkpoint, repeating = true,
-      arguments = closure.map_all(fill(queued.arguments, outputs), function(tensor) return tensor end),
+      arguments = fill(queued.arguments, outputs),
     })
   end
   local results = fill(entry.results, outputs)
