@@ -1,0 +1,160 @@
+---@meta ctrain
+-- types.lua: what the core's tensors and functions take and give, for editors (LuaLS). Never loaded. Dimensions count
+-- from 1, negative ones from the end; index data (labels, gather) count from 0. Each method named in place_ too.
+-- luacheck: ignore
+
+---@alias dtype "bool"|"uint8"|"int8"|"int16"|"int32"|"int64"|"float16"|"bfloat16"|"float32"|"float64"
+---@alias operand tensor|number|boolean
+---@alias dims integer|integer[]
+---@alias creation { dtype: dtype?, requires_grad: boolean? }
+
+---@class tensor
+---@field shape integer[] the extents, in a fresh list
+---@field dtype dtype
+---@field ndim integer
+---@field grad tensor? the gathered gradient; may be set to nil or a tensor
+---@field requires_grad boolean may be set on a leaf
+---@field is_leaf boolean
+---@operator add(operand): tensor
+---@operator sub(operand): tensor
+---@operator mul(operand): tensor
+---@operator div(operand): tensor
+---@operator mod(operand): tensor
+---@operator pow(operand): tensor
+---@operator unm: tensor
+---@operator len: integer
+---@field neg fun(self: tensor): tensor
+---@field abs fun(self: tensor): tensor
+---@field sign fun(self: tensor): tensor
+---@field sqrt fun(self: tensor): tensor
+---@field rsqrt fun(self: tensor): tensor
+---@field exp fun(self: tensor): tensor
+---@field log fun(self: tensor): tensor
+---@field log1p fun(self: tensor): tensor
+---@field expm1 fun(self: tensor): tensor
+---@field sin fun(self: tensor): tensor
+---@field cos fun(self: tensor): tensor
+---@field tanh fun(self: tensor): tensor
+---@field sigmoid fun(self: tensor): tensor
+---@field erf fun(self: tensor): tensor
+---@field floor fun(self: tensor): tensor
+---@field ceil fun(self: tensor): tensor
+---@field round fun(self: tensor): tensor to even at ties
+---@field trunc fun(self: tensor): tensor
+---@field bitwise_not fun(self: tensor): tensor
+---@field logical_not fun(self: tensor): tensor
+---@field add fun(self: tensor, other: operand): tensor
+---@field sub fun(self: tensor, other: operand): tensor
+---@field mul fun(self: tensor, other: operand): tensor
+---@field div fun(self: tensor, other: operand): tensor
+---@field pow fun(self: tensor, other: operand): tensor
+---@field remainder fun(self: tensor, other: operand): tensor with the sign of other, as Lua's %
+---@field floor_divide fun(self: tensor, other: operand): tensor
+---@field maximum fun(self: tensor, other: operand): tensor
+---@field minimum fun(self: tensor, other: operand): tensor
+---@field bitwise_and fun(self: tensor, other: operand): tensor
+---@field bitwise_or fun(self: tensor, other: operand): tensor
+---@field bitwise_xor fun(self: tensor, other: operand): tensor
+---@field bitwise_left_shift fun(self: tensor, other: operand): tensor
+---@field bitwise_right_shift fun(self: tensor, other: operand): tensor
+---@field logical_and fun(self: tensor, other: operand): tensor
+---@field logical_or fun(self: tensor, other: operand): tensor
+---@field logical_xor fun(self: tensor, other: operand): tensor
+---@field eq fun(self: tensor, other: operand): tensor
+---@field ne fun(self: tensor, other: operand): tensor
+---@field lt fun(self: tensor, other: operand): tensor
+---@field le fun(self: tensor, other: operand): tensor
+---@field gt fun(self: tensor, other: operand): tensor
+---@field ge fun(self: tensor, other: operand): tensor
+---@field sum fun(self: tensor, dim: dims?, keepdim: boolean?): tensor
+---@field prod fun(self: tensor, dim: dims?, keepdim: boolean?): tensor
+---@field mean fun(self: tensor, dim: dims?, keepdim: boolean?): tensor
+---@field any fun(self: tensor, dim: dims?, keepdim: boolean?): tensor
+---@field all fun(self: tensor, dim: dims?, keepdim: boolean?): tensor
+---@field max fun(self: tensor, dim: dims?, keepdim: boolean?): tensor, tensor? along a dim: values and positions
+---@field min fun(self: tensor, dim: dims?, keepdim: boolean?): tensor, tensor?
+---@field amax fun(self: tensor, dim: dims?, keepdim: boolean?): tensor values alone
+---@field amin fun(self: tensor, dim: dims?, keepdim: boolean?): tensor
+---@field argmax fun(self: tensor, dim: integer?, keepdim: boolean?): tensor
+---@field argmin fun(self: tensor, dim: integer?, keepdim: boolean?): tensor
+---@field cumsum fun(self: tensor, dim: integer): tensor
+---@field reshape fun(self: tensor, ...: dims): tensor
+---@field view fun(self: tensor, ...: dims): tensor
+---@field flatten fun(self: tensor, start_dim: integer?, end_dim: integer?): tensor
+---@field permute fun(self: tensor, ...: dims): tensor
+---@field transpose fun(self: tensor, dim1: integer, dim2: integer): tensor
+---@field t fun(self: tensor): tensor
+---@field squeeze fun(self: tensor, dim: dims?): tensor
+---@field unsqueeze fun(self: tensor, dim: integer): tensor
+---@field expand fun(self: tensor, ...: dims): tensor
+---@field broadcast_to fun(self: tensor, ...: dims): tensor
+---@field expand_as fun(self: tensor, other: tensor): tensor
+---@field flip fun(self: tensor, dim: dims?): tensor
+---@field narrow fun(self: tensor, dim: integer, start: integer, length: integer): tensor
+---@field slice fun(self: tensor, dim: integer, first: integer?, last: integer?, step: integer?): tensor
+---@field select fun(self: tensor, dim: integer, index: integer): tensor
+---@field diagonal fun(self: tensor, offset: integer?, dim1: integer?, dim2: integer?): tensor
+---@field contiguous fun(self: tensor): tensor
+---@field is_contiguous fun(self: tensor): boolean
+---@field clone fun(self: tensor): tensor
+---@field to fun(self: tensor, dtype: dtype|tensor): tensor
+---@field float fun(self: tensor): tensor
+---@field double fun(self: tensor): tensor
+---@field half fun(self: tensor): tensor
+---@field bfloat16 fun(self: tensor): tensor
+---@field long fun(self: tensor): tensor
+---@field int fun(self: tensor): tensor
+---@field bool fun(self: tensor): tensor
+---@field matmul fun(self: tensor, other: tensor): tensor
+---@field mm fun(self: tensor, other: tensor): tensor
+---@field bmm fun(self: tensor, other: tensor): tensor
+---@field gather fun(self: tensor, dim: integer, index: tensor): tensor
+---@field scatter_add fun(self: tensor, dim: integer, index: tensor, source: tensor): tensor
+---@field index_select fun(self: tensor, dim: integer, index: tensor): tensor
+---@field argsort fun(self: tensor, dim: integer?, descending: boolean?): tensor
+---@field nonzero fun(self: tensor): tensor
+---@field numel fun(self: tensor): integer
+---@field item fun(self: tensor): number|boolean
+---@field totable fun(self: tensor): any
+---@field data fun(self: tensor): any an FFI pointer on LuaJIT, light userdata in Lua 5.4
+---@field copy_ fun(self: tensor, source: tensor): tensor
+---@field fill_ fun(self: tensor, value: number|boolean): tensor
+---@field zero_ fun(self: tensor): tensor
+---@field uniform_ fun(self: tensor, low: number?, high: number?): tensor
+---@field normal_ fun(self: tensor, mean: number?, std: number?): tensor
+---@field bernoulli_ fun(self: tensor, p: number?): tensor
+---@field detach fun(self: tensor): tensor
+---@field requires_grad_ fun(self: tensor, requires_grad: boolean?): tensor
+---@field backward fun(self: tensor, gradient: tensor?, retain_graph: boolean?, create_graph: boolean?)
+local tensor = {}
+
+---@class ctrain
+---@field tensor fun(value: any, options: creation?): tensor
+---@field full fun(shape: integer[], value: number|boolean, options: creation|dtype|nil): tensor
+---@field zeros fun(...: dims|dtype|creation): tensor
+---@field ones fun(...: dims|dtype|creation): tensor
+---@field rand fun(...: dims|dtype|creation): tensor
+---@field randn fun(...: dims|dtype|creation): tensor
+---@field arange fun(start: number, stop: number?, step: number?, options: creation?): tensor
+---@field linspace fun(first: number, last: number, count: integer, options: creation?): tensor
+---@field eye fun(rows: integer, columns: integer?, options: creation?): tensor
+---@field randint fun(low: integer, high: integer, shape: integer[], options: creation?): tensor
+---@field randperm fun(count: integer): tensor
+---@field bernoulli fun(p: tensor): tensor
+---@field manual_seed fun(seed: integer)
+---@field where fun(condition: tensor, x: operand, y: operand): tensor
+---@field cat fun(tensors: tensor[], dim: integer?): tensor
+---@field grad fun(outputs: tensor|tensor[], inputs: tensor|tensor[], options: table?): tensor|tensor[]
+---@field no_grad fun(fn: function, ...: any): ...
+---@field enable_grad fun(fn: function, ...: any): ...
+---@field is_grad_enabled fun(): boolean
+---@field custom fun(value: tensor, inputs: tensor[], backward: fun(gradient: tensor): ...): tensor
+---@field is_tensor fun(value: any): boolean
+---@field tracing fun(): boolean
+---@field live_bytes fun(): number
+---@field peak_bytes fun(): number
+---@field nn table layers, losses and the class models are made of
+---@field optim table optimizers
+local ctrain = {}
+
+return ctrain
