@@ -194,7 +194,8 @@ local function random_split(dataset, lengths, given)
   else
     fail("%s: the lengths add up to %s; expected %d, or fractions that add up to 1", where, tostring(sum), count)
   end
-  local order = datasets.permutation(count, o.seed and options.integer(where, "seed", o.seed) or datasets.draw_seed())
+  local seed = o.seed and options.integer(where, "seed", o.seed) or datasets.draw_seed()
+  local order = datasets.permutation(count, seed)
   local parts, at = {}, 0
   for i, n in ipairs(counts) do
     local positions = {}
