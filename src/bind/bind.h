@@ -139,6 +139,7 @@ void ct_open_shape(lua_State *L, int core, int methods);
 void ct_open_index(lua_State *L, int core, int methods);
 void ct_open_convert(lua_State *L, int core, int methods);
 void ct_open_contract(lua_State *L, int core, int methods);
+void ct_open_join(lua_State *L, int core, int methods);
 void ct_open_grad(lua_State *L, int core, int methods);
 void ct_open_trace(lua_State *L, int core, int methods);
 void ct_open_h5(lua_State *L, int core, int methods);

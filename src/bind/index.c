@@ -1,6 +1,7 @@
 /* index.c: t[i], t[{...}], t[mask] and assignment to them. In a list, a number takes one position and drops its
  * dimension, {first, last} or {first, last, step} a range (both ends belong to it), {} a whole dimension, and one tensor
  * of integers the positions it holds (data, so they count from 0). All but tensors give views. */
+#include "base/error.h"
 #include "bind/bind.h"
 #include "eager/eager.h" // defines: ct_eager_nonzero
 
@@ -230,6 +231,55 @@ static ct_node *masked(ct_lua_call *call, ct_tensor *part, const selection *s, c
     return ct_where(b, mask, ct_cast(b, value, x->dtype), x);
 }
 
+/* Position i of an index tensor, checked; -1 after an error. */
+static int64_t row_at(const ct_array *index, int64_t i, int64_t extent, ct_error *error)
+{
+    int64_t offset = 0, rest = i;
+    for (int d = index->shape.ndim - 1; d >= 0; d--) {
+        offset += rest % index->shape.dim[d] * index->stride[d];
+        rest /= index->shape.dim[d];
+    }
+    const char *element = (const char *)index->data + offset * (int64_t)ct_dtype_size(index->dtype);
+    int64_t row = ct_scalar_load(index->dtype, element).i;
+    if (row >= 0 && row < extent)
+        return row;
+    ct_fail(error, CT_ERR_INDEX, "the index tensor holds %lld, but the extent is %lld (its data count from 0)",
+            (long long)row, (long long)extent);
+    return -1;
+}
+
+/* Writes a value over the rows that an index tensor names, one after the other: of equal rows the last stays.
+ * All are checked first. Reads the index, so not in a trace. */
+static bool write_rows(ct_lua_call *call, ct_tensor *part, const selection *s, ct_node *value)
+{
+    ct_builder *b = &call->builder;
+    ct_error *error = &call->error;
+    const ct_shape *extents = &s->tensor->view.shape, *shape = &part->view.shape;
+    int64_t n = ct_shape_numel(extents), extent = shape->dim[s->axis];
+    ct_shape full, rows, flat = {1, {n}};
+    ct_array index;
+    if (!value || ct_tensor_array(s->tensor, &index, error) != CT_OK ||
+        splice(shape, s->axis, 1, extents, &full, error) != CT_OK ||
+        splice(shape, s->axis, 1, &flat, &rows, error) != CT_OK)
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (row_at(&index, i, extent, error) < 0)
+            return false;
+    ct_tensor *values = ct_tensor_new(ct_reshape(b, ct_expand(b, value, &full), &rows), error);
+    bool ok = values != NULL;
+    for (int64_t i = 0; ok && i < n; i++) {
+        ct_view to = ct_view_slice(&part->view, s->axis, row_at(&index, i, extent, error), 1, 1);
+        ct_view from = ct_view_slice(&values->view, s->axis, i, 1, 1);
+        ct_tensor *target = ct_tensor_view(part, &to, error), *source = ct_tensor_view(values, &from, error);
+        ct_node *node = target && source ? ct_tensor_node(b, source) : NULL;
+        ok = node && ct_tensor_write(b, target, node) == CT_OK;
+        ct_tensor_free(target);
+        ct_tensor_free(source);
+    }
+    ct_tensor_free(values);
+    return ok;
+}
+
 static int kind(ct_dtype dtype)
 {
     return ct_dtype_is_float(dtype) ? 2 : ct_dtype_is_int(dtype) ? 1 : 0;
@@ -258,10 +308,7 @@ int ct_lua_index_write(lua_State *L)
     ct_tensor *self = ct_lua_tensor(L, 1, "index", "self");
     read_key(L, self, &s);
     read_value(L, self, &value);
-    if (s.tensor && s.tensor->dtype != CT_BOOL)
-        return ct_lua_raise(L, "index", "assignment through an index tensor is not supported; assign to its positions one "
-                                        "by one, or use scatter_add");
-    if (s.tensor) {
+    if (s.tensor && s.tensor->dtype == CT_BOOL) {
         check_mask(L, s.tensor, &s.view, s.axis);
         if (value.tensor && ct_shape_numel(&value.tensor->view.shape) != 1)
             return ct_lua_raise(L, "index", "assignment through a mask takes one value; for several use ct.where");
@@ -271,6 +318,10 @@ int ct_lua_index_write(lua_State *L)
     ct_lua_begin(&call, L, "index");
     static const ct_shape scalar = {0, {0}};
     ct_node *node = ct_operand_node(&call, &value);
+    if (s.tensor && s.tensor->dtype != CT_BOOL) {
+        ct_lua_end(&call, write_rows(&call, *box, &s, node));
+        return 0;
+    }
     if (s.tensor)
         node = masked(&call, *box, &s, ct_reshape(&call.builder, node, &scalar));
     ct_lua_end(&call, node && ct_tensor_write(&call.builder, *box, node) == CT_OK);
@@ -371,91 +422,12 @@ static int nonzero(lua_State *L)
     return ct_lua_finish(&call, found);
 }
 
-/* The dtype and shape that parts of a list joined along a dimension have. */
-static void read_parts(lua_State *L, int n, int *axis, ct_dtype *dtype, ct_shape *shape)
-{
-    char text[CT_LUA_TEXT], first_text[CT_SHAPE_TEXT], here[CT_SHAPE_TEXT];
-    const ct_tensor *first = NULL;
-    for (int i = 1; i <= n; i++) {
-        lua_rawgeti(L, 1, i);
-        const ct_tensor *part = ct_lua_to_tensor(L, -1);
-        if (!part)
-            ct_lua_raise(L, "cat", "'tensors[%d]' must be a tensor, got %s", i, ct_lua_describe(L, -1, text));
-        if (part->view.shape.ndim == 0)
-            ct_lua_raise(L, "cat", "'tensors[%d]' has no dimensions; stack joins 0-d tensors", i);
-        lua_pop(L, 1);
-        *dtype = i == 1 ? part->dtype : ct_dtype_promote(*dtype, part->dtype);
-        if (!first) {
-            first = part;
-            *axis = lua_isnoneornil(L, 2) ? 0 : ct_lua_axis(L, 2, "cat", "dim", part->view.shape.ndim);
-            *shape = part->view.shape;
-            continue;
-        }
-        bool fits = part->view.shape.ndim == shape->ndim;
-        for (int d = 0; fits && d < shape->ndim; d++)
-            fits = d == *axis || part->view.shape.dim[d] == shape->dim[d];
-        if (!fits)
-            ct_lua_raise(L, "cat", "'tensors[%d]' has shape %s, which does not continue %s along dimension %d", i,
-                         ct_shape_text(&part->view.shape, here), ct_shape_text(&first->view.shape, first_text),
-                         *axis + 1);
-        shape->dim[*axis] += part->view.shape.dim[*axis];
-    }
-}
-
-/* Writes the parts of the list at index 1 behind each other into `whole`. */
-static bool join(ct_lua_call *call, ct_tensor *whole, ct_tensor *const *parts, int n, int axis)
-{
-    ct_builder *b = &call->builder;
-    int64_t start = 0;
-    bool ok = true;
-    for (int i = 0; ok && i < n; i++) {
-        int64_t count = parts[i]->view.shape.dim[axis];
-        ct_view view = ct_view_slice(&whole->view, axis, start, count, 1);
-        ct_tensor *place = ct_tensor_view(whole, &view, &call->error);
-        ct_node *node = place ? ct_tensor_node(b, parts[i]) : NULL;
-        ok = node && ct_tensor_write(b, place, node) == CT_OK;
-        ct_tensor_free(place);
-        start += count;
-    }
-    return ok;
-}
-
-/* cat(list of tensors, dim = 1) */
-static int cat(lua_State *L)
-{
-    static const char *const options[] = {"dim", NULL};
-    char text[CT_LUA_TEXT];
-    int axis = 0, n;
-    ct_dtype dtype = CT_FLOAT32;
-    ct_shape joined, shape;
-    ct_error error = {.status = CT_OK};
-    ct_lua_call call;
-    if (!lua_istable(L, 1) || (n = (int)lua_rawlen(L, 1)) == 0)
-        return ct_lua_raise(L, "cat", "'tensors' must be a list of tensors, got %s",
-                            lua_istable(L, 1) ? "an empty one" : ct_lua_describe(L, 1, text));
-    ct_lua_spread_options(L, 2, "cat", options);
-    read_parts(L, n, &axis, &dtype, &joined);
-    if (ct_shape_set(&shape, joined.ndim, joined.dim, &error) != CT_OK)
-        return ct_lua_raise_error(L, "cat", &error);
-    ct_tensor **parts = lua_newuserdatauv(L, (size_t)n * sizeof *parts, 0);
-    for (int i = 0; i < n; i++) {
-        lua_rawgeti(L, 1, i + 1);
-        parts[i] = ct_lua_to_tensor(L, -1);
-        lua_pop(L, 1);
-    }
-    ct_lua_begin(&call, L, "cat");
-    *call.result = ct_tensor_new(ct_constant(&call.builder, dtype, &shape, ct_scalar_int(0)), &call.error);
-    ct_lua_end(&call, *call.result && join(&call, *call.result, parts, n, axis));
-    return 1;
-}
-
 void ct_open_index(lua_State *L, int core, int methods)
 {
     static const luaL_Reg method_functions[] = {
         {"gather", gather},   {"scatter_add", scatter_add}, {"index_select", index_select},
         {"argsort", argsort}, {"nonzero", nonzero},         {NULL, NULL},
     };
-    static const luaL_Reg functions[] = {{"cat", cat}, {NULL, NULL}};
-    ct_lua_add(L, core, functions);
+    (void)core;
     ct_lua_add(L, methods, method_functions);
 }

@@ -228,6 +228,7 @@ CT_API int luaopen_ctrain_core(lua_State *L)
     ct_open_shape(L, core, methods);
     ct_open_index(L, core, methods);
     ct_open_contract(L, core, methods);
+    ct_open_join(L, core, methods);
     ct_open_grad(L, core, methods);
     ct_open_trace(L, core, methods);
     ct_open_h5(L, core, methods);
