@@ -102,14 +102,14 @@ end
 
 -- ---- The loop --------------------------------------------------------------------------------------------
 
--- Whether a `for ... in executor` loop is going on in a function that is running.
-local function in_loop(self)
+-- Whether a `for ... in object` loop is going on in a function that is running.
+local function in_loop(object)
   for level = 2, math.huge do
     if not debug.getinfo(level, "f") then return false end
     for i = 1, math.huge do
       local name, value = debug.getlocal(level, i)
       if not name then break end
-      if rawequal(value, self) and name:sub(1, 4) == "(for" then return true end
+      if rawequal(value, object) and name:sub(1, 4) == "(for" then return true end
     end
   end
 end
@@ -117,10 +117,11 @@ end
 local count = 0
 
 local function begin(self)
-  local is_for, thread = in_loop(self), coroutine.running()
+  local object = self.object
+  local is_for, thread = in_loop(object), coroutine.running()
   local run = { step = -1, executor = self }
   function run.is_checkpoint_step(step) return is_checkpoint_step(self, step) end
-  function run.is_live() return not is_for or thread ~= coroutine.running() or in_loop(self) end
+  function run.is_live() return not is_for or thread ~= coroutine.running() or in_loop(object) end
   count = count + 1
   self.number, self.run = count, run
   closure.open(run)
@@ -268,7 +269,8 @@ function executor.DataExecutor(...)
   }
   private.activation_steps = check_activation_steps(private, o.activation_steps)
   profiler.new(o.profiler_activities) -- refuses what is no list of activities
-  return setmetatable({ _private = private }, metatable)
+  private.object = setmetatable({ _private = private }, metatable)
+  return private.object
 end
 
 return executor
