@@ -10,8 +10,9 @@
 --     "ScalarSerializer", scalar_value} or {__TYPE__ = "StringSerializer", string_value}. A string that is no
 --     UTF-8 is {__TYPE__ = "BytesSerializer", hex_value}. Numbers with a point or exponent are floats.
 --   * A tensor that was met before is {__TYPE__ = "LinkedObject", __LINKED__ = true, key = the first name}.
---   * The root attribute __spec__ is a JSON pair: the tree with "*" for each leaf, and the tree as PyTorch's
---     pytree text, whose "context" lists the keys of a map in order and with their types.
+--   * The root attribute __spec__ is a JSON pair: the tree with "*" for each leaf (null where two keys of a map are
+--     written alike), and the tree as PyTorch's pytree text, whose "context" lists the keys of a map in order and
+--     with their types, and {"hex": ...} for a key that is no UTF-8.
 --   * __version__ = 0.5 and __cstorch_version__ are written first, __SUCCESS__ = true last.
 -- In names, '%' and '/', control characters and bytes that are no UTF-8 are written %XX, an empty key is %00. Dots in
 -- keys stay as they are; where a name is taken already, "%2", "%3" ... is put behind it. Nobody need undo this: the
@@ -125,9 +126,20 @@ local function check_leaf(value, where)
   fail("ct.save: %s is a %s; tensors, numbers, strings, booleans and tables of these can be saved", where, kind)
 end
 
--- Walks the tree: calls leaf(path, value); returns its skeleton and its pytree.
+local function place(path)
+  if not path then return "the object" end
+  return #path > 80 and "'..." .. path:sub(-77) .. "'" or "'" .. path .. "'"
+end
+
+-- The key of a map in its skeleton, whose keys are strings: nil where another one is written the same.
+local function skeleton_key(key, skeleton)
+  local text = type(key) == "string" and is_utf8(key) and key or key_text(key)
+  return skeleton[text] == nil and text or nil
+end
+
+-- Walks the tree: calls leaf(path, value); returns its skeleton (nil where JSON has none) and its pytree.
 local function describe(value, path, inside, depth, leaf)
-  local where = path and "'" .. path .. "'" or "the object"
+  local where = place(path)
   if type(value) ~= "table" then
     check_leaf(value, where)
     leaf(path, value)
@@ -138,15 +150,19 @@ local function describe(value, path, inside, depth, leaf)
   if getmetatable(value) ~= nil then fail("ct.save: %s is an object; save its state_dict()", where) end
   inside[value] = true
   local keys, is_list = keys_of(value, where)
-  local skeleton, names, children, written = {}, {}, {}, {}
+  local skeleton, names, children, written, whole = {}, {}, {}, {}, true
   for i, key in ipairs(keys) do
     local part, spec = describe(value[key], join(path, is_list and i - 1 or key), inside, depth + 1, leaf)
-    names[i] = is_list and i or key_text(key)
-    skeleton[names[i]], children[i], written[i] = part, spec, written_key(key)
+    local name = is_list and i or skeleton_key(key, skeleton)
+    whole = whole and part and name ~= nil
+    if whole then names[i], skeleton[name] = name, part end
+    children[i], written[i] = spec, written_key(key)
   end
   inside[value] = nil
-  if is_list then return json.list(skeleton), node_spec("builtins.list", "null", children) end
-  return json.object(skeleton, names), node_spec("builtins.dict", json.encode(json.list(written)), children)
+  local tree = is_list and node_spec("builtins.list", "null", children)
+    or node_spec("builtins.dict", json.encode(json.list(written)), children)
+  if not whole then return nil, tree end
+  return is_list and json.list(skeleton) or json.object(skeleton, names), tree
 end
 
 -- ---- Saving ----------------------------------------------------------------------------------------------
@@ -224,7 +240,7 @@ function checkpoint.save(obj, checkpoint_file, given)
   local skeleton, tree = describe(obj, nil, {}, 1, function(path, value)
     leaves[#leaves + 1] = { path = path, value = value }
   end)
-  local spec = json.encode(json.list { skeleton, spec_text(tree) })
+  local spec = json.encode(json.list { skeleton or json.null, spec_text(tree) })
   local file = core.h5.create(checkpoint_file, "ct.save")
   local ok, problem = pcall(write_all, file, leaves, spec)
   file:close()

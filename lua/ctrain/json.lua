@@ -8,7 +8,7 @@ local json = {}
 local has_integers = math.type ~= nil
 local ffi = not has_integers and select(2, pcall(require, "ffi")) or nil
 local int64 = ffi and ffi.typeof("int64_t")
-local deepest = 200
+local deepest = 300
 
 ---Stands for null in tables.
 json.null = setmetatable({}, { __tostring = function() return "null" end })
