@@ -34,9 +34,11 @@ end
 ---@return tensor
 local function Parameter(tensor, requires_grad)
   options.tensor("nn.Parameter", "the value", tensor)
-  if not tensor.is_leaf then tensor = tensor:detach():clone() end
   if requires_grad == nil then requires_grad = tensor:is_floating_point() end
-  tensor.requires_grad = requires_grad
+  -- a computed tensor, or a part of another, becomes a tensor of its own
+  if not tensor.is_leaf or not pcall(tensor.requires_grad_, tensor, requires_grad) then
+    tensor = tensor:detach():clone():requires_grad_(requires_grad)
+  end
   parameters[tensor] = true
   return tensor
 end
