@@ -282,7 +282,7 @@ local function call(step, ...)
   local entry, why = find(step, key)
   if entry then
     entry.uses = entry.uses + 1
-    if entry.uses == entry.check_at then
+    if entry.uses >= entry.check_at then
       check_again(step, entry, arguments, leaves)
       entry.check_at = 2 * entry.uses
     end
