@@ -4,8 +4,9 @@
  * the builder owns until ct_builder_end; a NULL operand gives NULL, so that a chain of calls is checked once, at
  * its end. Keep a result with ct_node_retain.
  *
- *     ct_builder b = ct_builder_begin(runtime, error);
- *     ct_node *y = ct_mul(&b, x, ct_sub(&b, ct_number(&b, 1), x));
+ *     ct_builder b;
+ *     ct_builder_begin(&b, runtime, error);
+ *     ct_node *y = ct_mul(&b, x, ct_sub(&b, ct_number_like(&b, x, 1), x));
  *     y = ct_builder_keep(&b, y);      // ends the builder; NULL after an error
  */
 #ifndef CT_GRAPH_BUILD_H
@@ -29,7 +30,9 @@ ct_node *ct_own(ct_builder *b, ct_node *node);            /* hands a reference t
 
 /* values */
 ct_node *ct_constant(ct_builder *b, ct_dtype dtype, const ct_shape *shape, ct_scalar value);
-/* A 0-d constant of the type that x's computation has: x's own dtype. */
+/* A number of the script: 0-d, weakly typed (int64, or float32, until it meets an operand). */
+ct_node *ct_number(ct_builder *b, ct_scalar value);
+/* A 0-d constant of x's own dtype. */
 ct_node *ct_number_like(ct_builder *b, const ct_node *x, double value);
 ct_node *ct_zeros_like(ct_builder *b, const ct_node *x);
 ct_node *ct_iota(ct_builder *b, ct_dtype dtype, int64_t count, ct_scalar start, ct_scalar step);
@@ -64,6 +67,8 @@ ct_node *ct_transpose(ct_builder *b, ct_node *x, int a, int c);
 ct_node *ct_slice(ct_builder *b, ct_node *x, int axis, int64_t start, int64_t count, int64_t step);
 ct_node *ct_contiguous(ct_builder *b, ct_node *x); /* x itself where it already is */
 ct_node *ct_update(ct_builder *b, ct_node *base, const ct_view *view, ct_node *value); /* value is cast, expanded */
+/* As ct_update, for a base that is not a VIEW: its buffer is reused where only the caller's cell holds the base. */
+ct_node *ct_update_in_place(ct_builder *b, ct_node *base, const ct_view *view, ct_node *value);
 /* The same value, cut off from the gradient. */
 ct_node *ct_detach(ct_builder *b, ct_node *x);
 

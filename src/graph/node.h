@@ -56,6 +56,9 @@ typedef struct ct_attr {
     ct_scalar value, step; /* CONST, IOTA, RANDOM */
     ct_random random;
     uint64_t draw; /* RANDOM: eager: its number; traced: its place among the trace's draws */
+    uint64_t seed; /* RANDOM, eager: the runtime's when it was said */
+    bool weak;     /* CONST: a number of the script, which takes the other operand's type where its kind allows */
+    bool in_place; /* UPDATE: source 0's value is given up when nothing but the caller holds it */
     int slot;      /* INPUT, STATE */
     ct_custom *custom;
 } ct_attr;
@@ -74,13 +77,15 @@ struct ct_node {
     ct_attr attr;
     bool requires_grad;
     bool spent;       /* backward has run through it and released what it kept */
-    ct_cell *leaf;    /* a leaf's cell (not counted): gradients stop and gather there */
-    ct_trace *trace;  /* the trace it was recorded in, or NULL; only compared, never followed */
+    bool versioned;   /* a cell has taken it as a version; another cell must copy it */
+    ct_cell *leaf;    /* a leaf's cell (held weakly): gradients stop and gather there */
+    uint64_t trace;    /* the id of the trace it was recorded in, 0: none */
     ct_buffer *buffer; /* the value, C order; NULL: deferred, traced, or a VIEW */
-    bool scalar_buffer; /* CONST: the buffer holds one element, read with strides 0 */
+    uint64_t element;  /* CONST: its value, encoded; until it has a buffer it is read here, with strides 0 */
     ct_line line;
     uint64_t id; /* rises in order of recording: sources have smaller ids */
-    int mark;    /* scratch of whoever walks the graph */
+    int mark;    /* scratch of whoever walks the graph; 0 between walks */
+    ct_node *next_released; /* of the list of nodes being freed */
 };
 
 /* Makes and, outside a trace, runs a node. Sources must already satisfy the table (equal shapes, equal
