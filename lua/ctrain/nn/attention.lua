@@ -95,7 +95,8 @@ function EncoderLayer:init(...)
   self.linear2 = layers.Linear(o.dim_feedforward, width, bias)
   self.norm1 = layers.LayerNorm(width, { eps = o.layer_norm_eps, bias = bias })
   self.norm2 = layers.LayerNorm(width, { eps = o.layer_norm_eps, bias = bias })
-  self.dropout1, self.dropout2 = layers.Dropout(o.dropout), layers.Dropout(o.dropout)
+  self.dropout1 = layers.Dropout(o.dropout)
+  self.dropout2 = layers.Dropout(o.dropout)
   self.norm_first = o.norm_first
   if type(o.activation) ~= "function" then
     options.choice("nn.TransformerEncoderLayer", "activation", o.activation, { "relu", "gelu" })

@@ -1,5 +1,6 @@
 -- module.lua: the base of layers and models. A module is an object whose attributes may be parameters, buffers
 -- and other modules; they are found by assignment, in the order of assignment, and named as PyTorch names them.
+-- (Lua carries out `self.a, self.b = x, y` from right to left: give each layer its own line.)
 --
 --     local Net = nn.class("Net")
 --     function Net:init(width) self.fc = nn.Linear(width, 10) end
