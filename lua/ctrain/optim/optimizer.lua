@@ -182,6 +182,18 @@ local function check_params(self, where, params)
   return list
 end
 
+-- Raises where a hyperparameter is not of the kind that its default is.
+local function check_kind(where, name, value, default)
+  if type(default) == "table" then
+    if type(value) ~= "table" or #value ~= 2 then fail("%s: %s takes two numbers", where, name) end
+    for i = 1, 2 do options.number(where, name .. "[" .. i .. "]", value[i]) end
+  elseif type(default) == "number" and not is_tensor(value) then
+    options.number(where, name, value)
+  elseif type(default) == "boolean" then
+    options.boolean(where, name, value)
+  end
+end
+
 ---Adds parameters with hyperparameters of their own: {params = list, lr = ...}.
 ---@param given table
 function Optimizer:add_param_group(given)
@@ -196,17 +208,7 @@ function Optimizer:add_param_group(given)
   for name, value in pairs(options.check(given, known, where)) do settings[name] = value end
   local params = check_params(self, where, given.params)
   settings.params = nil
-  for _, name in ipairs(spec.order) do
-    local value, default = settings[name], spec.defaults[name]
-    if type(default) == "table" then
-      if type(value) ~= "table" or #value ~= 2 then fail("%s: %s takes two numbers", where, name) end
-      for i = 1, 2 do options.number(where, name .. "[" .. i .. "]", value[i]) end
-    elseif type(default) == "number" and not is_tensor(value) then
-      options.number(where, name, value)
-    elseif type(default) == "boolean" then
-      options.boolean(where, name, value)
-    end
-  end
+  for _, name in ipairs(spec.order) do check_kind(where, name, settings[name], spec.defaults[name]) end
   if spec.check then spec.check(where, settings) end
   local group = { params = params, _name = where, _plain = {}, _tensors = {}, _zero = {}, _moving = {} }
   group._changed = function(changed) self:prepare_state(changed) end
@@ -342,6 +344,9 @@ function Optimizer:load_state_dict(dict)
     local count = is_tensor(params) and params:numel() or type(params) == "table" and #params or 0
     if count ~= #group.params then
       fail("%s: group %d has %d parameters in the state, %d in the optimizer", where, g, count, #group.params)
+    end
+    for _, name in ipairs(self.spec.order) do
+      if saved[name] ~= nil then check_kind(where, name, saved[name], self.spec.defaults[name]) end
     end
   end
   local writes = {}
