@@ -7,9 +7,14 @@
 #include "graph/tensor.h"
 #include "graph/trace.h"
 
+/* The text of an expression; NULL for CT_NONE, whose comma moves the text away. */
+#define CT_NONE 0, NULL
+#define CT_TEXT(...) CT_SECOND(__VA_ARGS__)
+#define CT_SECOND(first, second, ...) second
+
 const ct_op_info ct_op_table[CT_OPS] = {
 #define CT_OP(NAME, name, sources, class, accepts, result, f, i)                                             \
-    {name, sources, CT_CLASS_##class, #accepts, #result, f, i},
+    {name, sources, CT_CLASS_##class, #accepts, #result, CT_TEXT(f, #f, ), CT_TEXT(i, #i, )},
 #include "graph/ops.def"
 #undef CT_OP
 };
