@@ -22,7 +22,7 @@ local compiled = ct.compile(model, backend)
 local optimizer = ct.optim.AdamW(model:parameters(), { lr = 2e-3 })
 
 local train_step = ct.trace(function(images, labels)
-  local loss = nn.cross_entropy(compiled(images:float() / 16), labels)
+  local loss = nn.functional.cross_entropy(compiled(images:float() / 16), labels)
   optimizer:zero_grad()
   loss:backward()
   optimizer:step()

@@ -9,6 +9,7 @@ local core = require "ctrain.core"
 local options = require "ctrain.options"
 
 local fail, is_tensor = options.fail, options.is_tensor
+local log_closures = (os.getenv("CTRAIN_LOG") or ""):find("closure", 1, true) ~= nil
 
 local closure = {}
 
@@ -56,7 +57,9 @@ local function perform(call, run)
       fail("checkpoint_closure: cannot fetch a checkpoint outside of an execution context (an executor's loop)")
     end
     if run.step >= 0 and not run.is_checkpoint_step(run.step) then
-      core.log("debug", ("checkpoint_closure: step %d is no checkpoint step"):format(run.step + 1))
+      if log_closures then
+        core.log("debug", ("checkpoint_closure: step %d is no checkpoint step"):format(run.step + 1))
+      end
       return
     end
   end
