@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "eager/eager.h" // defines: ct_eager_copy
 
 typedef struct slot {
     ct_array value;
-    ct_buffer *buffer; /* made in this run, or NULL: an input, a state's entry, a constant, a VIEW */
+    ct_buffer *buffer; /* made in this run, or NULL: a VIEW, a constant, what comes from outside in C order */
     int uses;          /* readers that have not run yet; results count as one */
 } slot;
 
@@ -58,13 +59,34 @@ static ct_status allocate(replay *r, const ct_node *node, slot *at) {
     return CT_OK;
 }
 
+/* What comes from outside is copied where it is not in C order (a strided argument, a state that is still a constant
+ * of one element), for a VIEW counts on that order. */
+static ct_status in_c_order(replay *r, const ct_node *node, slot *at, ct_status status) {
+    ct_view view = ct_view_whole(&node->shape);
+    ct_array outside = at->value;
+    if (status != CT_OK)
+        return status;
+    memcpy(view.stride, outside.stride, sizeof view.stride);
+    if (ct_view_is_contiguous(&view))
+        return CT_OK;
+    status = allocate(r, node, at);
+    if (status != CT_OK)
+        return status;
+    view = ct_view_whole(&node->shape);
+    memcpy(at->value.stride, view.stride, sizeof view.stride);
+    at->value.data = at->buffer->data;
+    return ct_eager_copy(r->trace->runtime, &at->value, &outside, r->error);
+}
+
 static ct_status run_node(replay *r, const ct_node *node) {
     slot *at = slot_of(r, node);
     ct_runtime *runtime = r->trace->runtime;
     at->value = (ct_array){.dtype = node->dtype, .shape = node->shape};
     switch (node->op) {
-    case CT_INPUT: return ct_tensor_array(r->inputs[node->attr.slot], &at->value, r->error);
-    case CT_STATE: return ct_node_value(r->trace->states[node->attr.slot].cell->version, &at->value, r->error);
+    case CT_INPUT: return in_c_order(r, node, at, ct_tensor_array(r->inputs[node->attr.slot], &at->value, r->error));
+    case CT_STATE:
+        return in_c_order(r, node, at,
+                          ct_node_value(r->trace->states[node->attr.slot].cell->version, &at->value, r->error));
     case CT_CONST:
         if (at->uses > 0) { /* read where it is, with strides 0; results need a buffer */
             at->value.data = (void *)(uintptr_t)&node->element;
