@@ -90,7 +90,25 @@ static int file_commit(lua_State *L)
     return status == CT_OK ? 0 : ct_lua_raise_error(L, box->where, &error);
 }
 
-/* file:write(name, tensor): the tensor must lie in C order */
+/* Writes the elements of a strided array in C order; a constant that has no buffer has strides 0. */
+static void pack(const ct_array *array, char *to)
+{
+    int64_t index[CT_MAX_DIMS] = {0}, at = 0, size = (int64_t)ct_dtype_size(array->dtype);
+    int ndim = array->shape.ndim;
+    const char *from = array->data;
+    for (int64_t left = ct_shape_numel(&array->shape); left > 0; left--, to += size) {
+        memcpy(to, from + at * size, (size_t)size);
+        for (int d = ndim - 1; d >= 0; d--) {
+            at += array->stride[d];
+            if (++index[d] < array->shape.dim[d])
+                break;
+            at -= array->stride[d] * index[d];
+            index[d] = 0;
+        }
+    }
+}
+
+/* file:write(name, tensor) */
 static int file_write(lua_State *L)
 {
     ct_error error = {.status = CT_OK};
@@ -98,16 +116,22 @@ static int file_write(lua_State *L)
     h5_box *box = to_file(L);
     const char *name = text_at(L, 2, box->where, "name");
     ct_tensor *tensor = ct_lua_tensor(L, 3, box->where, "tensor");
-    ct_bind_of(L);
+    ct_bind *bind = ct_bind_of(L);
     if (ct_tensor_array(tensor, &array, &error) != CT_OK)
         return ct_lua_raise_error(L, box->where, &error);
     ct_view view = {.shape = array.shape};
     memcpy(view.stride, array.stride, sizeof view.stride);
-    if (!ct_view_is_contiguous(&view))
-        return ct_lua_raise(L, box->where, "dataset '%.100s' does not lie in C order", name);
-    if (ct_h5_write(box->file, name, array.dtype, &array.shape, array.data, &error) != CT_OK)
-        return ct_lua_raise_error(L, box->where, &error);
-    return 0;
+    ct_buffer *packed = NULL;
+    if (!ct_view_is_contiguous(&view)) {
+        packed = ct_buffer_new(bind->runtime->heap,
+                               ct_shape_numel(&array.shape) * (int64_t)ct_dtype_size(array.dtype));
+        if (!packed)
+            return ct_lua_raise(L, box->where, "dataset '%.100s': memory is out", name);
+        pack(&array, packed->data);
+    }
+    ct_status status = ct_h5_write(box->file, name, array.dtype, &array.shape, packed ? packed->data : array.data, &error);
+    ct_buffer_release(packed);
+    return status == CT_OK ? 0 : ct_lua_raise_error(L, box->where, &error);
 }
 
 /* Reads the dataset, or the block, into a new leaf. */
