@@ -1,5 +1,6 @@
-/* h5.c: see h5.h. Every public function holds the lock and libhdf5's silenced error stack between enter and leave;
- * static functions are called within. Every hid_t lives in one function, which closes it on each way out. */
+/* h5.c: see h5.h. Every public function holds the lock and libhdf5's silenced error stack between
+ * enter and leave; static functions are called within. Every hid_t lives in one function, which
+ * closes it on each way out. */
 #define H5_USE_110_API
 #include <errno.h>
 #include <fcntl.h>
@@ -19,20 +20,20 @@
 
 struct ct_h5 {
     hid_t id;
-    char *path; /* the target */
-    char *temporary; /* where it is written; NULL: open for reading */
+    char *path;         /* the target */
+    char *temporary;    /* where it is written; NULL: open for reading */
     int64_t file_bytes; /* of a file open for reading */
-    bool failed; /* something could not be written: what there is must not be put in place */
+    bool failed;        /* something could not be written: what there is must not be put in place */
 };
 
-/* ---- Lock, errors ------------------------------------------------------------------------------ */
+/* ---- Lock, errors ------------------------------------------------------------------------------
+ */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static H5E_auto2_t host_handler;
 static void *host_context;
 
-static void enter(void)
-{
+static void enter(void) {
     pthread_mutex_lock(&lock);
     if (H5Eget_auto2(H5E_DEFAULT, &host_handler, &host_context) < 0)
         host_handler = NULL;
@@ -40,24 +41,22 @@ static void enter(void)
     H5Eclear2(H5E_DEFAULT);
 }
 
-static ct_status leave(ct_status status)
-{
+static ct_status leave(ct_status status) {
     H5Eclear2(H5E_DEFAULT);
     H5Eset_auto2(H5E_DEFAULT, host_handler, host_context);
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-static herr_t keep_innermost(unsigned n, const H5E_error2_t *entry, void *context)
-{
+static herr_t keep_innermost(unsigned n, const H5E_error2_t *entry, void *context) {
     (void)n;
     snprintf(context, 256, "%s", entry->desc ? entry->desc : "unknown reason");
     return 1; /* upward, the first is the innermost */
 }
 
-/* libhdf5's own reason. Where the system refused, that alone: it comes as "..., error message = 'text', ...". */
-static const char *reason(char text[256])
-{
+/* libhdf5's own reason. Where the system refused, that alone: it comes as "..., error message =
+ * 'text', ...". */
+static const char *reason(char text[256]) {
     static const char mark[] = "error message = '";
     snprintf(text, 256, "unknown reason");
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_innermost, text);
@@ -73,16 +72,16 @@ static const char *reason(char text[256])
 
 /* "'model.h5': dataset 'fc.weight': could not ...: reason" */
 static ct_status fail_at(const ct_h5 *file, const char *what, const char *name, const char *problem,
-                         ct_error *error)
-{
+                         ct_error *error) {
     char text[256];
-    return ct_fail(error, CT_ERR_IO, "'%s': %s '%.200s' %s: %s", file->path, what, name, problem, reason(text));
+    return ct_fail(error, CT_ERR_IO, "'%s': %s '%.200s' %s: %s", file->path, what, name, problem,
+                   reason(text));
 }
 
-/* ---- Opening, creating, closing ---------------------------------------------------------------- */
+/* ---- Opening, creating, closing ----------------------------------------------------------------
+ */
 
-static ct_h5 *new_handle(const char *path, ct_error *error)
-{
+static ct_h5 *new_handle(const char *path, ct_error *error) {
     ct_h5 *file = ct_calloc(1, sizeof *file);
     if (file)
         file->path = ct_strdup(path);
@@ -95,21 +94,20 @@ static ct_h5 *new_handle(const char *path, ct_error *error)
     return NULL;
 }
 
-static void free_handle(ct_h5 *file)
-{
+static void free_handle(ct_h5 *file) {
     free(file->path);
     free(file->temporary);
     free(file);
 }
 
-/* How files are opened: without locks (a network folder may have none, and a file in its place never changes), and
- * closed even where something in them was left open. */
-static hid_t access_list(void)
-{
+/* How files are opened: without locks (a network folder may have none, and a file in its place
+ * never changes), and closed even where something in them was left open. */
+static hid_t access_list(void) {
     hid_t list = H5Pcreate(H5P_FILE_ACCESS);
     if (list >= 0) {
         H5Pset_fclose_degree(list, H5F_CLOSE_STRONG);
-        H5Pset_libver_bounds(list, H5F_LIBVER_V18, H5F_LIBVER_LATEST); /* attributes beyond 64 KiB, any number */
+        H5Pset_libver_bounds(list, H5F_LIBVER_V18,
+                             H5F_LIBVER_LATEST); /* attributes beyond 64 KiB, any number */
 #if H5_VERSION_GE(1, 10, 7)
         H5Pset_file_locking(list, false, true);
 #endif
@@ -117,8 +115,7 @@ static hid_t access_list(void)
     return list;
 }
 
-ct_h5 *ct_h5_open(const char *path, ct_error *error)
-{
+ct_h5 *ct_h5_open(const char *path, ct_error *error) {
     char text[256];
     struct stat status;
     if (stat(path, &status) != 0) {
@@ -160,16 +157,15 @@ ct_h5 *ct_h5_open(const char *path, ct_error *error)
     return file;
 }
 
-/* The file that `path` names, through a symbolic link, so that renaming replaces the file and not the link. */
-static char *resolved(const char *path)
-{
+/* The file that `path` names, through a symbolic link, so that renaming replaces the file and not
+ * the link. */
+static char *resolved(const char *path) {
     char *real = realpath(path, NULL);
     return real ? real : ct_strdup(path);
 }
 
 /* Makes an empty file of a name not yet taken beside the target; returns false with errno. */
-static bool make_temporary(ct_h5 *file, const char *target)
-{
+static bool make_temporary(ct_h5 *file, const char *target) {
     static unsigned count;
     size_t bytes = strlen(target) + sizeof ".01234567.tmp";
     file->temporary = ct_malloc(bytes);
@@ -179,7 +175,8 @@ static bool make_temporary(ct_h5 *file, const char *target)
     }
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    uint32_t number = (uint32_t)now.tv_nsec ^ (uint32_t)now.tv_sec * 2654435761u ^ (uint32_t)getpid() << 12;
+    uint32_t number =
+        (uint32_t)now.tv_nsec ^ (uint32_t)now.tv_sec * 2654435761u ^ (uint32_t)getpid() << 12;
     for (int tries = 0; tries < 100; tries++) {
         number = number * 1664525u + 1013904223u + count++;
         snprintf(file->temporary, bytes, "%s.%08x.tmp", target, (unsigned)number);
@@ -194,8 +191,7 @@ static bool make_temporary(ct_h5 *file, const char *target)
     return false;
 }
 
-ct_h5 *ct_h5_create(const char *path, ct_error *error)
-{
+ct_h5 *ct_h5_create(const char *path, ct_error *error) {
     char text[256];
     struct stat status;
     if (path[0] == 0) {
@@ -235,8 +231,7 @@ ct_h5 *ct_h5_create(const char *path, ct_error *error)
 }
 
 /* Waits until a file or folder is on the disk; returns errno. */
-static int sync_path(const char *path, int flags)
-{
+static int sync_path(const char *path, int flags) {
     int fd = open(path, flags | O_CLOEXEC);
     if (fd < 0)
         return errno;
@@ -245,8 +240,7 @@ static int sync_path(const char *path, int flags)
     return problem;
 }
 
-static int sync_folder_of(const char *path)
-{
+static int sync_folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
     if (!slash)
         return sync_path(".", O_RDONLY | O_DIRECTORY);
@@ -259,8 +253,7 @@ static int sync_folder_of(const char *path)
     return problem == EINVAL ? 0 : problem; /* some file systems cannot sync a folder */
 }
 
-static ct_status put_in_place(ct_h5 *file, ct_error *error)
-{
+static ct_status put_in_place(ct_h5 *file, ct_error *error) {
     int problem = sync_path(file->temporary, O_RDWR);
     if (problem == 0 && rename(file->temporary, file->path) != 0)
         problem = errno;
@@ -270,18 +263,19 @@ static ct_status put_in_place(ct_h5 *file, ct_error *error)
     file->temporary = NULL;
     problem = sync_folder_of(file->path);
     if (problem != 0)
-        return ct_fail(error, CT_ERR_IO, "cannot write the folder of '%s': %s", file->path, strerror(problem));
+        return ct_fail(error, CT_ERR_IO, "cannot write the folder of '%s': %s", file->path,
+                       strerror(problem));
     return CT_OK;
 }
 
-ct_status ct_h5_commit(ct_h5 *file, ct_error *error)
-{
+ct_status ct_h5_commit(ct_h5 *file, ct_error *error) {
     char text[256];
     if (file->id < 0 || !file->temporary)
         return ct_fail(error, CT_ERR_STATE, "'%s' is not open for writing", file->path);
     ct_status status = CT_OK;
     if (file->failed)
-        status = ct_fail(error, CT_ERR_IO, "'%s' is not written: a part of it could not be", file->path);
+        status =
+            ct_fail(error, CT_ERR_IO, "'%s' is not written: a part of it could not be", file->path);
     enter();
     if (status == CT_OK && H5Fflush(file->id, H5F_SCOPE_LOCAL) < 0)
         status = ct_fail(error, CT_ERR_IO, "cannot write '%s': %s", file->path, reason(text));
@@ -300,8 +294,7 @@ ct_status ct_h5_commit(ct_h5 *file, ct_error *error)
     return status;
 }
 
-void ct_h5_free(ct_h5 *file)
-{
+void ct_h5_free(ct_h5 *file) {
     if (!file)
         return;
     if (file->id >= 0) {
@@ -314,11 +307,11 @@ void ct_h5_free(ct_h5 *file)
     free_handle(file);
 }
 
-/* ---- Types ------------------------------------------------------------------------------------- */
+/* ---- Types -------------------------------------------------------------------------------------
+ */
 
 /* A copy of the type of a dtype, on disk or (the same: the machine is little-endian) in memory. */
-static hid_t type_of(ct_dtype dtype)
-{
+static hid_t type_of(ct_dtype dtype) {
     hid_t type;
     switch (dtype) {
     case CT_UINT8: return H5Tcopy(H5T_STD_U8LE);
@@ -331,7 +324,8 @@ static hid_t type_of(ct_dtype dtype)
     case CT_FLOAT64: return H5Tcopy(H5T_IEEE_F64LE);
     case CT_FLOAT16:
         type = H5Tcopy(H5T_IEEE_F32LE);
-        if (H5Tset_fields(type, 15, 10, 5, 0, 10) < 0 || H5Tset_size(type, 2) < 0 || H5Tset_ebias(type, 15) < 0) {
+        if (H5Tset_fields(type, 15, 10, 5, 0, 10) < 0 || H5Tset_size(type, 2) < 0 ||
+            H5Tset_ebias(type, 15) < 0) {
             H5Tclose(type);
             return H5I_INVALID_HID;
         }
@@ -348,9 +342,9 @@ static hid_t type_of(ct_dtype dtype)
     }
 }
 
-static bool is_bool_type(hid_t type)
-{
-    bool answer = H5Tget_class(type) == H5T_ENUM && H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2;
+static bool is_bool_type(hid_t type) {
+    bool answer =
+        H5Tget_class(type) == H5T_ENUM && H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2;
     for (unsigned i = 0; answer && i < 2; i++) {
         int8_t value = 2;
         char *name = H5Tget_member_name(type, i);
@@ -361,8 +355,8 @@ static bool is_bool_type(hid_t type)
     return answer;
 }
 
-static bool has_fields(hid_t type, size_t sign, size_t exponent, size_t exponent_bits, size_t mantissa_bits)
-{
+static bool has_fields(hid_t type, size_t sign, size_t exponent, size_t exponent_bits,
+                       size_t mantissa_bits) {
     size_t s, e, e_bits, m, m_bits;
     return H5Tget_fields(type, &s, &e, &e_bits, &m, &m_bits) >= 0 && s == sign && e == exponent &&
            e_bits == exponent_bits && m == 0 && m_bits == mantissa_bits;
@@ -370,13 +364,12 @@ static bool has_fields(hid_t type, size_t sign, size_t exponent, size_t exponent
 
 /* What libhdf5 has to be asked for, in memory, to get a tensor's elements. */
 typedef struct element {
-    ct_dtype dtype; /* CT_DTYPES: none */
+    ct_dtype dtype;     /* CT_DTYPES: none */
     bool wide_unsigned; /* read as uint64, which has to fit in int64 */
-    bool raw; /* two bytes taken as they are */
+    bool raw;           /* two bytes taken as they are */
 } element;
 
-static element integer_element(hid_t type, bool bfloat16)
-{
+static element integer_element(hid_t type, bool bfloat16) {
     bool sign = H5Tget_sign(type) != H5T_SGN_NONE;
     switch (H5Tget_size(type)) {
     case 1: return (element){.dtype = sign ? CT_INT8 : CT_UINT8};
@@ -390,8 +383,7 @@ static element integer_element(hid_t type, bool bfloat16)
     }
 }
 
-static element element_of(hid_t type, bool bfloat16)
-{
+static element element_of(hid_t type, bool bfloat16) {
     switch (H5Tget_class(type)) {
     case H5T_INTEGER: return integer_element(type, bfloat16);
     case H5T_ENUM:
@@ -417,8 +409,7 @@ static element element_of(hid_t type, bool bfloat16)
     return (element){.dtype = CT_DTYPES};
 }
 
-static const char *class_text(hid_t type)
-{
+static const char *class_text(hid_t type) {
     switch (H5Tget_class(type)) {
     case H5T_STRING: return "strings";
     case H5T_COMPOUND: return "records";
@@ -434,25 +425,24 @@ static const char *class_text(hid_t type)
     }
 }
 
-/* ---- Attributes -------------------------------------------------------------------------------- */
+/* ---- Attributes --------------------------------------------------------------------------------
+ */
 
-static hid_t text_type(void)
-{
+static hid_t text_type(void) {
     hid_t type = H5Tcopy(H5T_C_S1);
     H5Tset_size(type, H5T_VARIABLE);
     H5Tset_cset(type, H5T_CSET_UTF8);
     return type;
 }
 
-static hid_t open_object(ct_h5 *file, const char *object)
-{
+static hid_t open_object(ct_h5 *file, const char *object) {
     return H5Oopen(file->id, object ? object : "/", H5P_DEFAULT);
 }
 
 /* Takes over `type`. rank -1 is a scalar. */
-static ct_status set_attribute(ct_h5 *file, const char *object, const char *name, hid_t type, int rank,
-                               const hsize_t *extents, const void *value, ct_error *error)
-{
+static ct_status set_attribute(ct_h5 *file, const char *object, const char *name, hid_t type,
+                               int rank, const hsize_t *extents, const void *value,
+                               ct_error *error) {
     enter();
     hid_t owner = open_object(file, object);
     hid_t space = rank < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, extents, NULL);
@@ -473,43 +463,42 @@ static ct_status set_attribute(ct_h5 *file, const char *object, const char *name
     return leave(status);
 }
 
-ct_status ct_h5_set_string(ct_h5 *file, const char *object, const char *name, const char *text, ct_error *error)
-{
+ct_status ct_h5_set_string(ct_h5 *file, const char *object, const char *name, const char *text,
+                           ct_error *error) {
     return set_attribute(file, object, name, text_type(), -1, NULL, &text, error);
 }
 
-ct_status ct_h5_set_float(ct_h5 *file, const char *object, const char *name, double value, ct_error *error)
-{
+ct_status ct_h5_set_float(ct_h5 *file, const char *object, const char *name, double value,
+                          ct_error *error) {
     return set_attribute(file, object, name, type_of(CT_FLOAT64), -1, NULL, &value, error);
 }
 
-ct_status ct_h5_set_int(ct_h5 *file, const char *object, const char *name, int64_t value, ct_error *error)
-{
+ct_status ct_h5_set_int(ct_h5 *file, const char *object, const char *name, int64_t value,
+                        ct_error *error) {
     return set_attribute(file, object, name, type_of(CT_INT64), -1, NULL, &value, error);
 }
 
-ct_status ct_h5_set_bool(ct_h5 *file, const char *object, const char *name, bool value, ct_error *error)
-{
+ct_status ct_h5_set_bool(ct_h5 *file, const char *object, const char *name, bool value,
+                         ct_error *error) {
     int8_t byte = value;
     return set_attribute(file, object, name, type_of(CT_BOOL), -1, NULL, &byte, error);
 }
 
-ct_status ct_h5_set_strings(ct_h5 *file, const char *object, const char *name, const char *text, ct_error *error)
-{
+ct_status ct_h5_set_strings(ct_h5 *file, const char *object, const char *name, const char *text,
+                            ct_error *error) {
     hsize_t extent = 1;
     return set_attribute(file, object, name, text_type(), 1, &extent, &text, error);
 }
 
 ct_status ct_h5_set_shapes(ct_h5 *file, const char *object, const char *name, const ct_shape *shape,
-                           ct_error *error)
-{
+                           ct_error *error) {
     hsize_t extents[2] = {1, (hsize_t)shape->ndim};
     return set_attribute(file, object, name, type_of(CT_INT64), 2, extents, shape->dim, error);
 }
 
 /* The strings of an attribute, the first kept. */
-static bool read_text(ct_h5 *file, hid_t attribute, hid_t type, hssize_t count, ct_h5_value *value)
-{
+static bool read_text(ct_h5 *file, hid_t attribute, hid_t type, hssize_t count,
+                      ct_h5_value *value) {
     size_t size = H5Tget_size(type);
     if (H5Tis_variable_str(type) > 0) {
         if (count > file->file_bytes)
@@ -538,8 +527,7 @@ static bool read_text(ct_h5 *file, hid_t attribute, hid_t type, hssize_t count, 
 }
 
 /* Reads `count` attribute values as int64 or double, the first kept. */
-static bool read_number(hid_t attribute, hid_t type, hssize_t count, ct_h5_value *value)
-{
+static bool read_number(hid_t attribute, hid_t type, hssize_t count, ct_h5_value *value) {
     int64_t *numbers = ct_malloc(8 * (size_t)count);
     bool ok = numbers && H5Aread(attribute, type, numbers) >= 0;
     if (ok && value->kind == CT_H5_FLOAT)
@@ -552,8 +540,8 @@ static bool read_number(hid_t attribute, hid_t type, hssize_t count, ct_h5_value
     return ok;
 }
 
-static ct_status get_value(ct_h5 *file, hid_t attribute, const char *name, ct_h5_value *value, ct_error *error)
-{
+static ct_status get_value(ct_h5 *file, hid_t attribute, const char *name, ct_h5_value *value,
+                           ct_error *error) {
     hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
     hssize_t count = H5Sget_simple_extent_npoints(space);
     bool ok = type >= 0 && space >= 0 && count >= 0;
@@ -589,8 +577,8 @@ static ct_status get_value(ct_h5 *file, hid_t attribute, const char *name, ct_h5
     return status;
 }
 
-static ct_status get_attribute(ct_h5 *file, hid_t owner, const char *name, ct_h5_value *value, ct_error *error)
-{
+static ct_status get_attribute(ct_h5 *file, hid_t owner, const char *name, ct_h5_value *value,
+                               ct_error *error) {
     *value = (ct_h5_value){.kind = CT_H5_ABSENT};
     htri_t there = H5Aexists(owner, name);
     if (there == 0)
@@ -603,41 +591,42 @@ static ct_status get_attribute(ct_h5 *file, hid_t owner, const char *name, ct_h5
     return status;
 }
 
-ct_status ct_h5_get(ct_h5 *file, const char *object, const char *name, ct_h5_value *value, ct_error *error)
-{
+ct_status ct_h5_get(ct_h5 *file, const char *object, const char *name, ct_h5_value *value,
+                    ct_error *error) {
     enter();
     hid_t owner = open_object(file, object);
-    ct_status status = owner < 0 ? fail_at(file, "object", object ? object : "/", "cannot be opened", error)
-                                 : get_attribute(file, owner, name, value, error);
+    ct_status status =
+        owner < 0 ? fail_at(file, "object", object ? object : "/", "cannot be opened", error)
+                  : get_attribute(file, owner, name, value, error);
     if (owner >= 0)
         H5Oclose(owner);
     return leave(status);
 }
 
-/* ---- Walking ----------------------------------------------------------------------------------- */
+/* ---- Walking -----------------------------------------------------------------------------------
+ */
 
 typedef struct walk {
     bool (*visit)(void *context, const char *name);
     void *context;
 } walk;
 
-static herr_t visit_attribute(hid_t owner, const char *name, const H5A_info_t *info, void *context)
-{
+static herr_t visit_attribute(hid_t owner, const char *name, const H5A_info_t *info,
+                              void *context) {
     const walk *w = context;
     (void)owner, (void)info;
     return !w->visit(w->context, name);
 }
 
-static herr_t visit_object(hid_t owner, const char *name, const H5O_info_t *info, void *context)
-{
+static herr_t visit_object(hid_t owner, const char *name, const H5O_info_t *info, void *context) {
     const walk *w = context;
     (void)owner;
     return info->type == H5O_TYPE_DATASET && !w->visit(w->context, name);
 }
 
-ct_status ct_h5_each_attribute(ct_h5 *file, const char *object, bool (*visit)(void *context, const char *name),
-                               void *context, ct_error *error)
-{
+ct_status ct_h5_each_attribute(ct_h5 *file, const char *object,
+                               bool (*visit)(void *context, const char *name), void *context,
+                               ct_error *error) {
     walk w = {visit, context};
     ct_status status = CT_OK;
     enter();
@@ -650,9 +639,8 @@ ct_status ct_h5_each_attribute(ct_h5 *file, const char *object, bool (*visit)(vo
     return leave(status);
 }
 
-ct_status ct_h5_each_dataset(ct_h5 *file, bool (*visit)(void *context, const char *name), void *context,
-                             ct_error *error)
-{
+ct_status ct_h5_each_dataset(ct_h5 *file, bool (*visit)(void *context, const char *name),
+                             void *context, ct_error *error) {
     walk w = {visit, context};
     ct_status status = CT_OK;
     enter();
@@ -661,19 +649,18 @@ ct_status ct_h5_each_dataset(ct_h5 *file, bool (*visit)(void *context, const cha
     return leave(status);
 }
 
-/* ---- Datasets ---------------------------------------------------------------------------------- */
+/* ---- Datasets ----------------------------------------------------------------------------------
+ */
 
-static hid_t space_of(int ndim, const int64_t *extents)
-{
+static hid_t space_of(int ndim, const int64_t *extents) {
     hsize_t sizes[CT_MAX_DIMS];
     for (int d = 0; d < ndim; d++)
         sizes[d] = (hsize_t)extents[d];
     return ndim == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(ndim, sizes, NULL);
 }
 
-ct_status ct_h5_write(ct_h5 *file, const char *name, ct_dtype dtype, const ct_shape *shape, const void *data,
-                      ct_error *error)
-{
+ct_status ct_h5_write(ct_h5 *file, const char *name, ct_dtype dtype, const ct_shape *shape,
+                      const void *data, ct_error *error) {
     if (file->id < 0 || !file->temporary)
         return ct_fail(error, CT_ERR_STATE, "'%s' is not open for writing", file->path);
     enter();
@@ -682,7 +669,8 @@ ct_status ct_h5_write(ct_h5 *file, const char *name, ct_dtype dtype, const ct_sh
     H5Pset_char_encoding(list, H5T_CSET_UTF8);
     hid_t set = H5Dcreate2(file->id, name, type, space, list, H5P_DEFAULT, H5P_DEFAULT);
     ct_status status = CT_OK;
-    if (set < 0 || (ct_shape_numel(shape) > 0 && H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0))
+    if (set < 0 ||
+        (ct_shape_numel(shape) > 0 && H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0))
         status = fail_at(file, "dataset", name, "cannot be written", error);
     if (set >= 0 && H5Dclose(set) < 0 && status == CT_OK)
         status = fail_at(file, "dataset", name, "cannot be written", error);
@@ -697,23 +685,23 @@ ct_status ct_h5_write(ct_h5 *file, const char *name, ct_dtype dtype, const ct_sh
     return leave(status);
 }
 
-static bool says_bfloat16(ct_h5 *file, hid_t set)
-{
+static bool says_bfloat16(ct_h5 *file, hid_t set) {
     ct_h5_value value;
-    if (get_attribute(file, set, "is_bfloat16", &value, NULL) == CT_OK && value.kind != CT_H5_ABSENT) {
+    if (get_attribute(file, set, "is_bfloat16", &value, NULL) == CT_OK &&
+        value.kind != CT_H5_ABSENT) {
         free(value.text);
         return value.i != 0;
     }
-    bool answer = get_attribute(file, set, "dtypes", &value, NULL) == CT_OK && value.kind == CT_H5_STRING &&
-                  strstr(value.text, "bfloat16");
+    bool answer = get_attribute(file, set, "dtypes", &value, NULL) == CT_OK &&
+                  value.kind == CT_H5_STRING && strstr(value.text, "bfloat16");
     free(value.text);
     return answer;
 }
 
-/* Whether a file of its size can hold the bytes a dataset claims: as they are, or packed by a filter (deflate packs at
- * most 1032 to 1). A dataset that was never written takes no room in the file; a few of these are let through. */
-static bool is_plausible(const ct_h5 *file, hid_t set, int64_t bytes)
-{
+/* Whether a file of its size can hold the bytes a dataset claims: as they are, or packed by a
+ * filter (deflate packs at most 1032 to 1). A dataset that was never written takes no room in the
+ * file; a few of these are let through. */
+static bool is_plausible(const ct_h5 *file, hid_t set, int64_t bytes) {
     const int64_t small = 64 << 20, ratio = 1100;
     if (bytes <= small || bytes <= file->file_bytes)
         return true;
@@ -726,8 +714,7 @@ static bool is_plausible(const ct_h5 *file, hid_t set, int64_t bytes)
 
 /* What a dataset is; everything about it is checked here. */
 static ct_status examine(ct_h5 *file, hid_t set, const char *name, ct_h5_info *info, element *found,
-                         ct_error *error)
-{
+                         ct_error *error) {
     char extents_text[CT_SHAPE_TEXT];
     hid_t type = H5Dget_type(set), space = H5Dget_space(set);
     ct_status status = CT_OK;
@@ -735,9 +722,11 @@ static ct_status examine(ct_h5 *file, hid_t set, const char *name, ct_h5_info *i
     if (type < 0 || rank < 0)
         status = fail_at(file, "dataset", name, "cannot be read", error);
     else if (H5Sget_simple_extent_type(space) == H5S_NULL)
-        status = ct_fail(error, CT_ERR_UNSUPPORTED, "'%s': dataset '%.200s' has no shape", file->path, name);
+        status = ct_fail(error, CT_ERR_UNSUPPORTED, "'%s': dataset '%.200s' has no shape",
+                         file->path, name);
     else if (rank > CT_MAX_DIMS)
-        status = ct_fail(error, CT_ERR_UNSUPPORTED, "'%s': dataset '%.200s' has %d dimensions; a tensor has at most %d",
+        status = ct_fail(error, CT_ERR_UNSUPPORTED,
+                         "'%s': dataset '%.200s' has %d dimensions; a tensor has at most %d",
                          file->path, name, rank, CT_MAX_DIMS);
     if (status == CT_OK) {
         *found = element_of(type, false);
@@ -745,8 +734,9 @@ static ct_status examine(ct_h5 *file, hid_t set, const char *name, ct_h5_info *i
         if (two_bytes && says_bfloat16(file, set))
             *found = element_of(type, true);
         if (found->dtype == CT_DTYPES)
-            status = ct_fail(error, CT_ERR_UNSUPPORTED, "'%s': dataset '%.200s' holds %s, which a tensor cannot",
-                             file->path, name, class_text(type));
+            status = ct_fail(error, CT_ERR_UNSUPPORTED,
+                             "'%s': dataset '%.200s' holds %s, which a tensor cannot", file->path,
+                             name, class_text(type));
     }
     if (status == CT_OK) {
         hsize_t sizes[CT_MAX_DIMS];
@@ -757,12 +747,16 @@ static ct_status examine(ct_h5 *file, hid_t set, const char *name, ct_h5_info *i
         ct_error inner = {.status = CT_OK};
         info->dtype = found->dtype;
         if (ct_shape_set(&info->shape, rank, extents, &inner) != CT_OK)
-            status = ct_fail(error, CT_ERR_IO, "'%s': dataset '%.200s': %s", file->path, name, inner.message);
+            status = ct_fail(error, CT_ERR_IO, "'%s': dataset '%.200s': %s", file->path, name,
+                             inner.message);
         else if (ct_shape_numel(&info->shape) > INT64_MAX / 8 ||
-                 !is_plausible(file, set, ct_shape_numel(&info->shape) * (int64_t)H5Tget_size(type)))
-            status = ct_fail(error, CT_ERR_IO,
-                             "'%s': dataset '%.200s' claims to be %s, more than a file of %lld bytes can hold", file->path,
-                             name, ct_shape_text(&info->shape, extents_text), (long long)file->file_bytes);
+                 !is_plausible(file, set,
+                               ct_shape_numel(&info->shape) * (int64_t)H5Tget_size(type)))
+            status = ct_fail(
+                error, CT_ERR_IO,
+                "'%s': dataset '%.200s' claims to be %s, more than a file of %lld bytes can hold",
+                file->path, name, ct_shape_text(&info->shape, extents_text),
+                (long long)file->file_bytes);
     }
     if (space >= 0)
         H5Sclose(space);
@@ -771,8 +765,7 @@ static ct_status examine(ct_h5 *file, hid_t set, const char *name, ct_h5_info *i
     return status;
 }
 
-static hid_t open_dataset(ct_h5 *file, const char *name, ct_error *error)
-{
+static hid_t open_dataset(ct_h5 *file, const char *name, ct_error *error) {
     if (file->id < 0) {
         ct_fail(error, CT_ERR_STATE, "'%s' is closed", file->path);
         return H5I_INVALID_HID;
@@ -783,8 +776,7 @@ static hid_t open_dataset(ct_h5 *file, const char *name, ct_error *error)
     return set;
 }
 
-ct_status ct_h5_describe(ct_h5 *file, const char *name, ct_h5_info *info, ct_error *error)
-{
+ct_status ct_h5_describe(ct_h5 *file, const char *name, ct_h5_info *info, ct_error *error) {
     element found;
     enter();
     hid_t set = open_dataset(file, name, error);
@@ -795,32 +787,36 @@ ct_status ct_h5_describe(ct_h5 *file, const char *name, ct_h5_info *info, ct_err
 }
 
 /* Narrows the file's space to the block; fails where it leaves the dataset. */
-static ct_status choose_block(const ct_h5 *file, hid_t space, const char *name, const ct_shape *shape,
-                              const int64_t *start, const int64_t *count, ct_error *error)
-{
+static ct_status choose_block(const ct_h5 *file, hid_t space, const char *name,
+                              const ct_shape *shape, const int64_t *start, const int64_t *count,
+                              ct_error *error) {
     hsize_t first[CT_MAX_DIMS], number[CT_MAX_DIMS];
     for (int d = 0; d < shape->ndim; d++) {
-        if (start[d] < 0 || count[d] < 0 || start[d] > shape->dim[d] || count[d] > shape->dim[d] - start[d])
+        if (start[d] < 0 || count[d] < 0 || start[d] > shape->dim[d] ||
+            count[d] > shape->dim[d] - start[d])
             return ct_fail(error, CT_ERR_INDEX,
-                           "'%s': dataset '%.200s': %lld elements from %lld (counted from 0) of dimension %d leave its "
+                           "'%s': dataset '%.200s': %lld elements from %lld (counted from 0) of "
+                           "dimension %d leave its "
                            "extent of %lld",
                            file->path, name, (long long)count[d], (long long)start[d], d + 1,
                            (long long)shape->dim[d]);
         first[d] = (hsize_t)start[d];
         number[d] = (hsize_t)count[d];
     }
-    if (shape->ndim > 0 && H5Sselect_hyperslab(space, H5S_SELECT_SET, first, NULL, number, NULL) < 0)
+    if (shape->ndim > 0 &&
+        H5Sselect_hyperslab(space, H5S_SELECT_SET, first, NULL, number, NULL) < 0)
         return fail_at(file, "dataset", name, "cannot be read in part", error);
     return CT_OK;
 }
 
-static ct_status read_block(ct_h5 *file, hid_t set, const char *name, const ct_shape *shape, element found,
-                            const int64_t *start, const int64_t *count, void *data, ct_error *error)
-{
+static ct_status read_block(ct_h5 *file, hid_t set, const char *name, const ct_shape *shape,
+                            element found, const int64_t *start, const int64_t *count, void *data,
+                            ct_error *error) {
     int64_t total = 1;
     for (int d = 0; d < shape->ndim; d++)
         total *= count ? count[d] : shape->dim[d];
-    hid_t space = H5Dget_space(set), memory_space = space_of(shape->ndim, count ? count : shape->dim);
+    hid_t space = H5Dget_space(set),
+          memory_space = space_of(shape->ndim, count ? count : shape->dim);
     hid_t type = found.wide_unsigned ? H5Tcopy(H5T_NATIVE_UINT64) : type_of(found.dtype);
     if (found.raw) {
         H5Tclose(type);
@@ -829,12 +825,14 @@ static ct_status read_block(ct_h5 *file, hid_t set, const char *name, const ct_s
             H5Tset_order(type, H5T_ORDER_LE);
     }
     ct_status status = count ? choose_block(file, space, name, shape, start, count, error) : CT_OK;
-    if (status == CT_OK && total > 0 && H5Dread(set, type, memory_space, space, H5P_DEFAULT, data) < 0)
+    if (status == CT_OK && total > 0 &&
+        H5Dread(set, type, memory_space, space, H5P_DEFAULT, data) < 0)
         status = fail_at(file, "dataset", name, "cannot be read", error);
     const int64_t *wide = data;
     for (int64_t i = 0; status == CT_OK && found.wide_unsigned && i < total; i++)
         if (wide[i] < 0)
-            status = ct_fail(error, CT_ERR_UNSUPPORTED, "'%s': dataset '%.200s' holds %llu, which int64 cannot", file->path,
+            status = ct_fail(error, CT_ERR_UNSUPPORTED,
+                             "'%s': dataset '%.200s' holds %llu, which int64 cannot", file->path,
                              name, (unsigned long long)wide[i]);
     H5Tclose(type);
     H5Sclose(memory_space);
@@ -843,8 +841,7 @@ static ct_status read_block(ct_h5 *file, hid_t set, const char *name, const ct_s
 }
 
 /* Bytes of bool that are neither 0 nor 1 in the file are true. */
-static void clean_bools(const ct_shape *shape, const int64_t *count, uint8_t *data)
-{
+static void clean_bools(const ct_shape *shape, const int64_t *count, uint8_t *data) {
     int64_t total = 1;
     for (int d = 0; d < shape->ndim; d++)
         total *= count ? count[d] : shape->dim[d];
@@ -852,9 +849,8 @@ static void clean_bools(const ct_shape *shape, const int64_t *count, uint8_t *da
         data[i] = data[i] != 0;
 }
 
-ct_status ct_h5_read(ct_h5 *file, const char *name, const int64_t *start, const int64_t *count, void *data,
-                     ct_error *error)
-{
+ct_status ct_h5_read(ct_h5 *file, const char *name, const int64_t *start, const int64_t *count,
+                     void *data, ct_error *error) {
     ct_h5_info info;
     element found;
     enter();
