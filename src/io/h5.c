@@ -26,8 +26,7 @@ struct ct_h5 {
     bool failed;        /* something could not be written: what there is must not be put in place */
 };
 
-/* ---- Lock, errors ------------------------------------------------------------------------------
- */
+/* ---- Lock, errors --------------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static H5E_auto2_t host_handler;
@@ -78,8 +77,7 @@ static ct_status fail_at(const ct_h5 *file, const char *what, const char *name, 
                    reason(text));
 }
 
-/* ---- Opening, creating, closing ----------------------------------------------------------------
- */
+/* ---- Opening, creating, closing ------------------------------------------------------------- */
 
 static ct_h5 *new_handle(const char *path, ct_error *error) {
     ct_h5 *file = ct_calloc(1, sizeof *file);
@@ -307,8 +305,7 @@ void ct_h5_free(ct_h5 *file) {
     free_handle(file);
 }
 
-/* ---- Types -------------------------------------------------------------------------------------
- */
+/* ---- Types ---------------------------------------------------------------------------------- */
 
 /* A copy of the type of a dtype, on disk or (the same: the machine is little-endian) in memory. */
 static hid_t type_of(ct_dtype dtype) {
@@ -425,8 +422,7 @@ static const char *class_text(hid_t type) {
     }
 }
 
-/* ---- Attributes --------------------------------------------------------------------------------
- */
+/* ---- Attributes ----------------------------------------------------------------------------- */
 
 static hid_t text_type(void) {
     hid_t type = H5Tcopy(H5T_C_S1);
@@ -603,8 +599,7 @@ ct_status ct_h5_get(ct_h5 *file, const char *object, const char *name, ct_h5_val
     return leave(status);
 }
 
-/* ---- Walking -----------------------------------------------------------------------------------
- */
+/* ---- Walking -------------------------------------------------------------------------------- */
 
 typedef struct walk {
     bool (*visit)(void *context, const char *name);
@@ -649,8 +644,7 @@ ct_status ct_h5_each_dataset(ct_h5 *file, bool (*visit)(void *context, const cha
     return leave(status);
 }
 
-/* ---- Datasets ----------------------------------------------------------------------------------
- */
+/* ---- Datasets ------------------------------------------------------------------------------- */
 
 static hid_t space_of(int ndim, const int64_t *extents) {
     hsize_t sizes[CT_MAX_DIMS];

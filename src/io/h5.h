@@ -34,8 +34,7 @@ ct_status ct_h5_commit(ct_h5 *file, ct_error *error);
 /* Closes the file, and removes it where it is new and not committed. NULL is allowed. */
 void ct_h5_free(ct_h5 *file);
 
-/* ---- Datasets ----------------------------------------------------------------------------------
- */
+/* ---- Datasets ------------------------------------------------------------------------------- */
 
 /* Writes `data`, C order, as a dataset. */
 ct_status ct_h5_write(ct_h5 *file, const char *name, ct_dtype dtype, const ct_shape *shape,

@@ -104,7 +104,8 @@ local function check_dataset(where, dataset)
   local kind = type(dataset)
   if (kind ~= "table" and kind ~= "userdata") or is_tensor(dataset) or type(dataset.len) ~= "function"
     or (type(dataset.get) ~= "function" and type(dataset.get_batch) ~= "function") then
-    fail("%s: dataset must have len() and get(i) or get_batch(index); %s has not", where, options.describe_value(dataset))
+    fail("%s: dataset must have len() and get(i) or get_batch(index); %s has not", where,
+      options.describe_value(dataset))
   end
   return dataset
 end
