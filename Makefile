@@ -1,6 +1,8 @@
 # ctrain: `make help` lists the targets. Everything that is made lies under build/.
 
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 PREFIX  ?= /usr/local
 BUILD   ?= build
 LUA     ?= lua5.4
@@ -19,6 +21,7 @@ OPT    ?= -O2 -g
 EXTRA  ?=
 CFLAGS_ALL = -std=gnu11 $(OPT) $(WARN) $(MATH) -fvisibility=hidden -fPIC -Isrc -MMD -MP $(EXTRA)
 
+comma := ,
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
 TRIPLET      := $(shell $(CC) -print-multiarch 2>/dev/null)
 HDF5         := $(if $(call pkg,--exists --print-errors,hdf5-serial || echo no),hdf5,hdf5-serial)
@@ -31,7 +34,6 @@ JIT_CFLAGS   := $(call pkg,--cflags,luajit)
 BLAS_DIR     := $(firstword $(wildcard /usr/lib/$(TRIPLET)/openblas-openmp))
 BLAS_CFLAGS  := $(if $(wildcard /usr/include/$(TRIPLET)/openblas-openmp),-I/usr/include/$(TRIPLET)/openblas-openmp)
 BLAS_LIBS    := $(if $(BLAS_DIR),-L$(BLAS_DIR) -Wl$(comma)-rpath$(comma)$(BLAS_DIR)) -lopenblas
-comma        := ,
 LIBS          = $(BLAS_LIBS) -ldnnl $(HDF5_LIBS) -lxxhash -lgomp -ldl -lpthread -lm
 
 # ---- sources ----------------------------------------------------------------------------------

@@ -1,0 +1,163 @@
+/* main.c: the ctrain program. Options, exit codes and messages are those of the stand-alone lua 5.4, with ctrain's Lua
+ * files inside. */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bind/cli.h"
+#include "cli/repl.h"
+
+static ct_runtime *runtime;
+static bool quiet;
+
+static void report(const ct_error *error) {
+    fflush(stdout);
+    fprintf(stderr, "ctrain: %s\n", error->message);
+}
+
+static void log_line(void *context, ct_log_level level, const char *line) {
+    (void)context;
+    if (quiet && level != CT_LOG_WARNING)
+        return;
+    fprintf(stderr, "ctrain: %s%s\n", level == CT_LOG_WARNING ? "warning: " : "", line);
+}
+
+/* The first Ctrl-C asks the computation to stop, the next one ends the process. */
+static void on_interrupt(int number) {
+    signal(number, SIG_DFL);
+    ct_cli_interrupt(runtime);
+}
+
+static void usage(FILE *to) {
+    fputs("usage: ctrain [options] [script [args]]\n"
+          "  -e stat   execute string 'stat'\n"
+          "  -i        enter interactive mode after executing 'script'\n"
+          "  -l mod    require library 'mod' into global 'mod'\n"
+          "  -l g=mod  require library 'mod' into global 'g'\n"
+          "  -q        no notes on standard error, only warnings and errors\n"
+          "  -v        show version information\n"
+          "  -h        show this help\n"
+          "  --        stop handling options\n"
+          "  -         stop handling options and execute stdin\n"
+          "Without a script and at a terminal, ctrain reads statements and prints values.\n",
+          to);
+}
+
+typedef struct options {
+    bool interactive, version, help, executes;
+    int script; /* place of the script in argv; argc where there is none */
+} options;
+
+/* Finds the script; false for an unknown option, which is then argv[script]. */
+static bool parse(int argc, char **argv, options *found) {
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
+        const char *option = argv[i];
+        found->script = i;
+        if (strcmp(option, "--help") == 0) {
+            found->help = true;
+            continue;
+        }
+        if (strcmp(option, "--version") == 0) {
+            found->version = true;
+            continue;
+        }
+        if (strcmp(option, "--") == 0) {
+            i++;
+            break;
+        }
+        if (strchr("eil", option[1]) == NULL && option[2])
+            return false;
+        switch (option[1]) {
+        case 'i':
+            if (option[2])
+                return false;
+            found->interactive = found->version = true;
+            break;
+        case 'v': found->version = true; break;
+        case 'h': found->help = true; break;
+        case 'q': quiet = true; break;
+        case 'e': found->executes = true; /* fallthrough */
+        case 'l':
+            if (!option[2] && (++i >= argc || (argv[i][0] == '-' && argv[i][1])))
+                return false;
+            break;
+        default: return false;
+        }
+    }
+    found->script = i;
+    return true;
+}
+
+/* The -e and -l options, in their order. */
+static ct_status run_options(char **argv, int script, ct_error *error) {
+    for (int i = 1; i < script; i++) {
+        if (argv[i][0] != '-' || (argv[i][1] != 'e' && argv[i][1] != 'l'))
+            continue;
+        char kind = argv[i][1];
+        const char *text = argv[i][2] ? argv[i] + 2 : argv[++i];
+        ct_status status = kind == 'e' ? ct_run_string(runtime, text, "(command line)", error)
+                                       : ct_cli_require(runtime, text, error);
+        if (status != CT_OK)
+            return status;
+    }
+    return CT_OK;
+}
+
+static ct_status run(int argc, char **argv, const options *found, ct_error *error) {
+    const char *init = getenv("LUA_INIT_5_4");
+    init = init ? init : getenv("LUA_INIT");
+    ct_status status = ct_cli_arguments(runtime, argv, argc, found->script < argc ? found->script : 0, error);
+    if (status == CT_OK && init)
+        status = *init == '@' ? ct_run_file(runtime, init + 1, error)
+                              : ct_run_string(runtime, init, "LUA_INIT", error);
+    if (status == CT_OK)
+        status = run_options(argv, found->script, error);
+    bool terminal = isatty(STDIN_FILENO);
+    if (status == CT_OK && found->script < argc) {
+        const char *path = argv[found->script];
+        bool from_stdin = strcmp(path, "-") == 0 && strcmp(argv[found->script - 1], "--") != 0;
+        status = ct_cli_script(runtime, from_stdin ? NULL : path, error);
+    } else if (status == CT_OK && !found->executes && !found->version && !terminal) {
+        status = ct_cli_script(runtime, NULL, error);
+    }
+    if (status != CT_OK)
+        return status;
+    if (found->interactive || (found->script >= argc && !found->executes && !found->version && terminal))
+        return ct_repl(runtime, error);
+    return CT_OK;
+}
+
+int main(int argc, char **argv) {
+    options found = {.script = argc};
+    ct_error error = {.status = CT_OK};
+    if (!parse(argc, argv, &found)) {
+        const char *bad = argv[found.script];
+        if (bad[1] == 'e' || bad[1] == 'l')
+            fprintf(stderr, "ctrain: '%s' needs argument\n", bad);
+        else
+            fprintf(stderr, "ctrain: unrecognized option '%s'\n", bad);
+        usage(stderr);
+        return EXIT_FAILURE;
+    }
+    if (found.help) {
+        usage(stdout);
+        return EXIT_SUCCESS;
+    }
+    if (found.version)
+        puts(ct_cli_version());
+    runtime = ct_runtime_new(&(ct_config){.log = log_line}, &error);
+    if (!runtime) {
+        report(&error);
+        return EXIT_FAILURE;
+    }
+    signal(SIGINT, on_interrupt);
+    ct_status status = run(argc, argv, &found, &error);
+    if (status != CT_OK)
+        report(&error);
+    ct_runtime_free(runtime);
+    return status == CT_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
