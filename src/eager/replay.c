@@ -204,8 +204,9 @@ ct_status ct_replay(ct_trace *trace, ct_tensor *const *inputs, ct_tensor **outpu
         for (int i = 0; i < trace->n_states; i++)
             if (trace->states[i].exit)
                 results[n++] = slot_of(&r, trace->states[i].exit)->buffer;
-        runtime->draws += trace->draws;
         status = ct_replay_finish(trace, results, outputs, r.error);
+        if (status == CT_OK)
+            runtime->draws += trace->draws;
     }
     for (int i = 0; i < trace->n_order && r.slots; i++) {
         ct_buffer_release(r.slots[i].buffer);
