@@ -8,7 +8,7 @@ BUILD   ?= build
 LUA     ?= lua5.4
 LUAJIT  ?= luajit
 VERSION := $(shell sed -n 's/^.define CT_VERSION "\(.*\)"/\1/p' src/ctrain.h)
-MAKEFLAGS += --no-print-directory
+MAKEFLAGS += --no-print-directory -r
 
 PACKAGES := gcc pkg-config liblua5.4-dev lua5.4 luajit libluajit-5.1-dev libhdf5-dev libopenblas-openmp-dev \
             libdnnl-dev libedit-dev libxxhash-dev lua-busted lua-check
