@@ -14,6 +14,7 @@
 #define MEMBERS_AT_MOST 96
 #define ROW_AT_MOST 8192   /* elements of a row that several passes walk: it must stay in cache */
 #define CHEAP 4            /* operations that are worth less than a pass through memory */
+#define LONG_COLUMN 4096
 #define LONG_ROW 16384     /* longer rows, where there are few, are left to the loop that splits a row */
 
 typedef struct fuser {
@@ -309,16 +310,6 @@ static void call(fuser *f, ct_node *node) {
 
 /* ---- where a node goes ---- */
 
-static bool elementwise(const ct_node *node) {
-    switch (ct_op_table[node->op].class) {
-    case CT_CLASS_UNARY:
-    case CT_CLASS_BINARY:
-    case CT_CLASS_COMPARE:
-    case CT_CLASS_SELECT: return true;
-    default: return node->op == CT_COPY;
-    }
-}
-
 static int weight(ct_op op) {
     switch (op) {
     case CT_EXP:
@@ -351,7 +342,7 @@ static bool at_hand(const fuser *f, const ct_node *base, int64_t count) {
  * `budget`, or -1 where it is cheaper to keep the node in memory. */
 static int recipe(const fuser *f, ct_node *node, int budget, ct_node **list, int *n) {
     int64_t count = ct_shape_numel(&node->shape);
-    if (!elementwise(node) || (budget -= weight(node->op)) < 0) return -1;
+    if (!ct_renders(node) || (budget -= weight(node->op)) < 0) return -1;
     for (int i = 0; i < node->n_sources; i++) {
         ct_view view;
         ct_node *base = ct_node_base(node->sources[i], &view);
@@ -465,9 +456,8 @@ static bool split(const ct_node *node, int64_t *outer, int64_t *reduced, int64_t
 
 static void place_reduce(fuser *f, ct_node *node) {
     int64_t outer, reduced, inner, cuts[CT_MAX_LOOPS];
-    bool known = node->op == CT_SUM || node->op == CT_PROD || node->op == CT_MAX || node->op == CT_MIN;
-    if (!known || !split(node, &outer, &reduced, &inner) || reduced < 2 ||
-        (outer * inner < 4 && reduced > LONG_ROW)) {
+    if (!ct_order_renders(node) || !split(node, &outer, &reduced, &inner) || reduced < 2 ||
+        (outer * inner < 4 && reduced > LONG_ROW) || (inner > 1 && reduced > LONG_COLUMN)) {
         call(f, node);
         return;
     }
@@ -653,7 +643,7 @@ ct_status ct_fuse(ct_graph *graph, ct_kernel ***kernels, int *n_kernels, ct_erro
         bool empty = ct_shape_numel(&node->shape) == 0;
         for (int k = 0; k < node->n_sources; k++) empty = empty || ct_shape_numel(&node->sources[k]->shape) == 0;
         if (empty) call(&f, node);
-        else if (elementwise(node)) place_elementwise(&f, node);
+        else if (ct_renders(node)) place_elementwise(&f, node);
         else if (is_reduce(node)) place_reduce(&f, node);
         else call(&f, node);
     }

@@ -103,6 +103,10 @@ typedef struct ct_plan {
 ct_status ct_fuse(ct_graph *graph, ct_kernel ***kernels, int *n_kernels, ct_error *error);
 void ct_kernel_free(ct_kernel *kernel);
 
+/* Whether kernels can have this node as a member: expression.c element-wise nodes, order.c reductions. */
+bool ct_renders(const ct_node *node);
+bool ct_order_renders(const ct_node *node);
+
 /* plan.c: places for everything. Takes the graph over, on failure too. */
 ct_plan *ct_plan_make(ct_graph *graph, ct_error *error);
 void ct_plan_free(ct_plan *plan);
