@@ -19,7 +19,7 @@ end
 local backend = ct.backend("CPU")
 local model = new_model()
 local compiled = ct.compile(model, backend)
-local optimizer = ct.optim.AdamW(model:parameters(), { lr = 2e-3 })
+local optimizer = ct.optim.AdamW(model:parameters(), { lr = 5e-3 })
 
 local train_step = ct.trace(function(images, labels)
   local loss = nn.functional.cross_entropy(compiled(images:float() / 16), labels)
@@ -29,9 +29,9 @@ local train_step = ct.trace(function(images, labels)
   return loss
 end)
 
--- Training: 30 times through the training images.
-local batches = loader(train_set, { batch_size = 50, shuffle = true })
-local executor = data.DataExecutor(batches, { num_steps = 900, checkpoint_steps = 900 })
+-- Training: 20 times through the training images.
+local batches = loader(train_set, { batch_size = 60, shuffle = true })
+local executor = data.DataExecutor(batches, { num_steps = 500, checkpoint_steps = 500 })
 local show = ct.step_closure(function(loss) executor:report { loss = loss } end)
 local save = ct.checkpoint_closure(function(path)
   ct.save({ model = model:state_dict(), steps = executor.user_iteration }, path)
