@@ -1,6 +1,6 @@
-/* index.c: gather, scatter_add and nonzero. Index data are checked in a pass of their own, so that an error
- * leaves everything as it was. Positions of the axis that the index data choose are walked with stride 0 in the
- * array they are chosen from; the chosen place is then added. */
+/* index.c: gather, scatter_add and nonzero. Index data are checked in a pass of their own, so that
+ * an error leaves everything as it was. Positions of the axis that the index data choose are walked
+ * with stride 0 in the array they are chosen from; the chosen place is then added. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ static void offsets_of(const ct_array *const *arrays, int n, int64_t number, int
     }
 }
 
-/* ---- Checking ---------------------------------------------------------------------------------------- */
+/* ---- Checking
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct check_job {
     ct_array index;
@@ -43,9 +44,11 @@ static void check_part(void *context, int64_t begin, int64_t end) {
     check_job *job = context;
     const ct_array *index = &job->index;
     int last = index->shape.ndim - 1;
-    int64_t run = last < 0 ? 1 : index->shape.dim[last], stride = last < 0 ? 0 : index->stride[last];
+    int64_t run = last < 0 ? 1 : index->shape.dim[last],
+            stride = last < 0 ? 0 : index->stride[last];
     while (begin < end) {
-        int64_t at, column = begin % run, count = run - column < end - begin ? run - column : end - begin;
+        int64_t at, column = begin % run,
+                    count = run - column < end - begin ? run - column : end - begin;
         offsets_of(&index, 1, begin, &at);
         uint64_t largest = 0; /* negative indexes are larger than any extent */
         for (int64_t j = 0; j < count; j++) {
@@ -56,8 +59,9 @@ static void check_part(void *context, int64_t begin, int64_t end) {
             if ((uint64_t)load(index->dtype, index->data, at + j * stride) < (uint64_t)job->extent)
                 continue;
             int64_t seen = __atomic_load_n(&job->bad, __ATOMIC_RELAXED);
-            while (begin + j < seen && !__atomic_compare_exchange_n(&job->bad, &seen, begin + j, false,
-                                                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            while (begin + j < seen &&
+                   !__atomic_compare_exchange_n(&job->bad, &seen, begin + j, false,
+                                                __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
             }
             return;
         }
@@ -88,34 +92,38 @@ static ct_status check(ct_runtime *runtime, const char *name, const ct_array *in
     for (int d = 0; d < index->shape.ndim; d++)
         used += (size_t)snprintf(position + used, sizeof position - used, d ? ", %lld" : "%lld",
                                  (long long)at[d]);
-    return ct_fail(error, CT_ERR_INDEX, "%s: index %lld at position (%s) is out of range for an extent of %lld",
-                   name, (long long)load(index->dtype, index->data, offset), position, (long long)extent);
+    return ct_fail(error, CT_ERR_INDEX,
+                   "%s: index %lld at position (%s) is out of range for an extent of %lld", name,
+                   (long long)load(index->dtype, index->data, offset), position, (long long)extent);
 }
 
-/* ---- Gather ------------------------------------------------------------------------------------------ */
+/* ---- Gather
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct index_job {
-    ct_array moved; /* of the index's shape: the array that is chosen from, stride 0 along the axis */
+    ct_array
+        moved; /* of the index's shape: the array that is chosen from, stride 0 along the axis */
     ct_array index, other;
     int64_t step; /* its stride along the axis */
 } index_job;
 
-#define GATHER_RUN(T)                                                                                      \
-    static void gather_##T(const index_job *job, int64_t *at, int64_t count, int64_t out, int64_t from,     \
-                           int64_t by) {                                                                   \
-        T *to = (T *)job->other.data + at[0];                                                              \
-        const T *x = (const T *)job->moved.data + at[1];                                                   \
-        if (by == 0) {                                                                                     \
-            x += load(job->index.dtype, job->index.data, at[2]) * job->step;                               \
-            if (out == 1 && from == 1)                                                                     \
-                memcpy(to, x, (size_t)count * sizeof *to);                                                 \
-            else                                                                                           \
-                for (int64_t j = 0; j < count; j++)                                                        \
-                    to[j * out] = x[j * from];                                                             \
-            return;                                                                                        \
-        }                                                                                                  \
-        for (int64_t j = 0; j < count; j++)                                                                \
-            to[j * out] = x[j * from + load(job->index.dtype, job->index.data, at[2] + j * by) * job->step]; \
+#define GATHER_RUN(T)                                                                              \
+    static void gather_##T(const index_job *job, int64_t *at, int64_t count, int64_t out,          \
+                           int64_t from, int64_t by) {                                             \
+        T *to = (T *)job->other.data + at[0];                                                      \
+        const T *x = (const T *)job->moved.data + at[1];                                           \
+        if (by == 0) {                                                                             \
+            x += load(job->index.dtype, job->index.data, at[2]) * job->step;                       \
+            if (out == 1 && from == 1)                                                             \
+                memcpy(to, x, (size_t)count * sizeof *to);                                         \
+            else                                                                                   \
+                for (int64_t j = 0; j < count; j++)                                                \
+                    to[j * out] = x[j * from];                                                     \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t j = 0; j < count; j++)                                                        \
+            to[j * out] =                                                                          \
+                x[j * from + load(job->index.dtype, job->index.data, at[2] + j * by) * job->step]; \
     }
 GATHER_RUN(uint8_t)
 GATHER_RUN(uint16_t)
@@ -127,10 +135,12 @@ static void gather_part(void *context, int64_t begin, int64_t end) {
     const ct_array *arrays[3] = {&job->other, &job->moved, &job->index};
     int last = job->other.shape.ndim - 1;
     int64_t run = last < 0 ? 1 : job->other.shape.dim[last];
-    int64_t out = last < 0 ? 1 : job->other.stride[last], from = last < 0 ? 1 : job->moved.stride[last];
+    int64_t out = last < 0 ? 1 : job->other.stride[last],
+            from = last < 0 ? 1 : job->moved.stride[last];
     int64_t by = last < 0 ? 0 : job->index.stride[last];
     while (begin < end) {
-        int64_t at[3], column = begin % run, count = run - column < end - begin ? run - column : end - begin;
+        int64_t at[3], column = begin % run,
+                       count = run - column < end - begin ? run - column : end - begin;
         offsets_of(arrays, 3, begin, at);
         switch (ct_dtype_size(job->other.dtype)) {
         case 1: gather_uint8_t(job, at, count, out, from, by); break;
@@ -158,61 +168,65 @@ static ct_status gather(ct_runtime *runtime, int axis, const ct_array *out, cons
         return status;
     ct_array arrays[3] = {*out, stand(x, index, axis), *index};
     ct_arrays_coalesce(arrays, 3);
-    index_job job = {.other = arrays[0], .moved = arrays[1], .index = arrays[2], .step = x->stride[axis]};
+    index_job job = {
+        .other = arrays[0], .moved = arrays[1], .index = arrays[2], .step = x->stride[axis]};
     ct_parallel(runtime->threads, numel, 16384, gather_part, &job);
     return CT_OK;
 }
 
-/* ---- Scatter-add ------------------------------------------------------------------------------------- */
+/* ---- Scatter-add
+ * ------------------------------------------------------------------------------------- */
 
-/* Targets of different columns (positions without the axis) never meet, so threads share out columns; where
- * there are few, they share out the axis, and each takes the source's elements that go to its part. */
+/* Targets of different columns (positions without the axis) never meet, so threads share out
+ * columns; where there are few, they share out the axis, and each takes the source's elements that
+ * go to its part. */
 typedef struct scatter_job {
     ct_dtype dtype;
-    ct_array out[3];   /* out, index, source: the dimensions before the axis */
-    ct_array inner[3]; /* ... and after it */
+    ct_array out[3];             /* out, index, source: the dimensions before the axis */
+    ct_array inner[3];           /* ... and after it */
     int64_t inner_numel, length; /* of the index along the axis */
     int64_t step, index_step, source_step;
     int64_t low, high; /* targets taken */
     int64_t extent, columns;
 } scatter_job;
 
-#define SCATTER_RUN(T, name, sum)                                                                          \
-    static void name(const scatter_job *job, const int64_t *base, const int64_t *at, int64_t count,         \
-                     const int64_t *stride) {                                                              \
-        for (int64_t l = 0; l < job->length; l++) {                                                        \
-            T *out = (T *)job->out[0].data + base[0] + at[0];                                              \
-            int64_t index = base[1] + at[1] + l * job->index_step;                                         \
-            const T *source = (const T *)job->out[2].data + base[2] + at[2] + l * job->source_step;        \
-            const void *indexes = job->out[1].data;                                                        \
-            ct_dtype type = job->out[1].dtype;                                                             \
-            if (stride[1] == 0) {                                                                          \
-                int64_t target = load(type, indexes, index);                                               \
-                if (target < job->low || target >= job->high)                                              \
-                    continue;                                                                              \
-                out += target * job->step;                                                                 \
-                if (stride[0] == 1 && stride[2] == 1) {                                                    \
-                    for (int64_t j = 0; j < count; j++) {                                                  \
-                        T x = out[j], y = source[j];                                                       \
-                        out[j] = sum;                                                                      \
-                    }                                                                                      \
-                    continue;                                                                              \
-                }                                                                                          \
-                for (int64_t j = 0; j < count; j++) {                                                      \
-                    T x = out[j * stride[0]], y = source[j * stride[2]];                                   \
-                    out[j * stride[0]] = sum;                                                              \
-                }                                                                                          \
-                continue;                                                                                  \
-            }                                                                                              \
-            for (int64_t j = 0; j < count; j++) {                                                          \
-                int64_t target = load(type, indexes, index + j * stride[1]);                               \
-                if (target < job->low || target >= job->high)                                              \
-                    continue;                                                                              \
-                T *place = out + j * stride[0] + target * job->step;                                       \
-                T x = *place, y = source[j * stride[2]];                                                   \
-                *place = sum;                                                                              \
-            }                                                                                              \
-        }                                                                                                  \
+#define SCATTER_RUN(T, name, sum)                                                                  \
+    static void name(const scatter_job *job, const int64_t *base, const int64_t *at,               \
+                     int64_t count, const int64_t *stride) {                                       \
+        for (int64_t l = 0; l < job->length; l++) {                                                \
+            T *out = (T *)job->out[0].data + base[0] + at[0];                                      \
+            int64_t index = base[1] + at[1] + l * job->index_step;                                 \
+            const T *source =                                                                      \
+                (const T *)job->out[2].data + base[2] + at[2] + l * job->source_step;              \
+            const void *indexes = job->out[1].data;                                                \
+            ct_dtype type = job->out[1].dtype;                                                     \
+            if (stride[1] == 0) {                                                                  \
+                int64_t target = load(type, indexes, index);                                       \
+                if (target < job->low || target >= job->high)                                      \
+                    continue;                                                                      \
+                out += target * job->step;                                                         \
+                if (stride[0] == 1 && stride[2] == 1) {                                            \
+                    for (int64_t j = 0; j < count; j++) {                                          \
+                        T x = out[j], y = source[j];                                               \
+                        out[j] = sum;                                                              \
+                    }                                                                              \
+                    continue;                                                                      \
+                }                                                                                  \
+                for (int64_t j = 0; j < count; j++) {                                              \
+                    T x = out[j * stride[0]], y = source[j * stride[2]];                           \
+                    out[j * stride[0]] = sum;                                                      \
+                }                                                                                  \
+                continue;                                                                          \
+            }                                                                                      \
+            for (int64_t j = 0; j < count; j++) {                                                  \
+                int64_t target = load(type, indexes, index + j * stride[1]);                       \
+                if (target < job->low || target >= job->high)                                      \
+                    continue;                                                                      \
+                T *place = out + j * stride[0] + target * job->step;                               \
+                T x = *place, y = source[j * stride[2]];                                           \
+                *place = sum;                                                                      \
+            }                                                                                      \
+        }                                                                                          \
     }
 SCATTER_RUN(bool, scatter_bool, x || y)
 SCATTER_RUN(uint8_t, scatter_8, (uint8_t)(x + y))
@@ -224,7 +238,8 @@ SCATTER_RUN(uint16_t, scatter_bf16, ct_bf16_from_f64(ct_bf16_to_f32(x) + ct_bf16
 SCATTER_RUN(float, scatter_f32, x + y)
 SCATTER_RUN(double, scatter_f64, x + y)
 
-typedef void scatter_run(const scatter_job *, const int64_t *, const int64_t *, int64_t, const int64_t *);
+typedef void scatter_run(const scatter_job *, const int64_t *, const int64_t *, int64_t,
+                         const int64_t *);
 
 static scatter_run *scatter_run_of(ct_dtype dtype) {
     switch (dtype) {
@@ -268,7 +283,8 @@ static void scatter_targets(void *context, int64_t begin, int64_t end) {
 }
 
 /* Splits an array at the axis. */
-static void split(const ct_array *array, const ct_array *index, int axis, ct_array *outer, ct_array *inner) {
+static void split(const ct_array *array, const ct_array *index, int axis, ct_array *outer,
+                  ct_array *inner) {
     *outer = *inner = *array;
     outer->shape = inner->shape = index->shape;
     outer->shape.ndim = axis;
@@ -279,8 +295,8 @@ static void split(const ct_array *array, const ct_array *index, int axis, ct_arr
     }
 }
 
-static ct_status scatter_add(ct_runtime *runtime, int axis, const ct_array *out, const ct_array *sources,
-                             ct_error *error) {
+static ct_status scatter_add(ct_runtime *runtime, int axis, const ct_array *out,
+                             const ct_array *sources, ct_error *error) {
     const ct_array *index = &sources[1], *source = &sources[2];
     ct_status status = check(runtime, "scatter_add", index, out->shape.dim[axis], error);
     if (status == CT_OK && out->data != sources[0].data)
@@ -316,11 +332,14 @@ ct_status ct_eager_index(ct_runtime *runtime, const ct_node *node, const ct_arra
     switch (node->op) {
     case CT_GATHER: return gather(runtime, node->attr.axis, out, &sources[0], &sources[1], error);
     case CT_SCATTER_ADD: return scatter_add(runtime, node->attr.axis, out, sources, error);
-    default: return ct_sort_indexes(runtime, node->attr.axis, node->attr.descending, out, &sources[0], error);
+    default:
+        return ct_sort_indexes(runtime, node->attr.axis, node->attr.descending, out, &sources[0],
+                               error);
     }
 }
 
-/* ---- Nonzero ----------------------------------------------------------------------------------------- */
+/* ---- Nonzero
+ * ----------------------------------------------------------------------------------------- */
 
 static bool is_nonzero(const ct_array *in, int64_t at) {
     switch (in->dtype) {
@@ -358,7 +377,8 @@ ct_status ct_eager_nonzero(ct_runtime *runtime, const ct_array *in, ct_buffer **
     *count = scan_nonzero(in, NULL);
     *out = ct_buffer_new(runtime->heap, *count * in->shape.ndim * (int64_t)sizeof(int64_t));
     if (!*out)
-        return ct_fail(error, CT_ERR_MEMORY, "nonzero: out of memory for %lld positions", (long long)*count);
+        return ct_fail(error, CT_ERR_MEMORY, "nonzero: out of memory for %lld positions",
+                       (long long)*count);
     scan_nonzero(in, (*out)->data);
     return CT_OK;
 }

@@ -1,16 +1,15 @@
-/* matmul.c: matrix products. float32 and float64 go to a library as they lie where their strides are those of
- * a (transposed) row-major matrix, and through a packed copy where not. Which library, and how the work is
- * spread, depends on shape, dtype, CPU and thread count alone, so a product repeats its bits:
+/* matmul.c: matrix products. float32 and float64 go to a library as they lie where their strides
+ * are those of a (transposed) row-major matrix, and through a packed copy where not. Which library,
+ * and how the work is spread, depends on shape, dtype, CPU and thread count alone, so a product
+ * repeats its bits:
  *
- *     every extent at most 16           tiny.h's loops: k in order, a multiplication and an addition each
- *     float32, m * n * k <= 64^3        OpenBLAS, where it has kernels for this CPU (see openblas_fits)
- *     float32 otherwise                 oneDNN
- *     float64                           OpenBLAS
- *     integers                          loops that wrap
+ *     every extent at most 16           tiny.h's loops: k in order, a multiplication and an
+ * addition each float32, m * n * k <= 64^3        OpenBLAS, where it has kernels for this CPU (see
+ * openblas_fits) float32 otherwise                 oneDNN float64 OpenBLAS integers loops that wrap
  *     half types                        as float32, rounded once at the end
  *
- * A batch whose right operand is shared and whose rows follow each other is one product of more rows; other
- * batches are spread over the threads matrix by matrix. */
+ * A batch whose right operand is shared and whose rows follow each other is one product of more
+ * rows; other batches are spread over the threads matrix by matrix. */
 #include <cblas.h>
 #include <string.h>
 
@@ -46,7 +45,8 @@ typedef struct operand {
     int64_t leading;
 } operand;
 
-static bool as_operand(int64_t rows, int64_t columns, int64_t row, int64_t column, operand *result) {
+static bool as_operand(int64_t rows, int64_t columns, int64_t row, int64_t column,
+                       operand *result) {
     if ((columns <= 1 || column == 1) && (rows <= 1 || row >= columns)) {
         *result = (operand){false, rows <= 1 ? columns : row};
         return true;
@@ -89,23 +89,24 @@ static void blas_float64(const product *p, operand a, operand b, const double *x
                 (int)a.leading, y, (int)b.leading, 0.0, z, (int)p->out.row);
 }
 
-static void blas_float32(const product *p, operand a, operand b, const float *x, const float *y, float *z) {
+static void blas_float32(const product *p, operand a, operand b, const float *x, const float *y,
+                         float *z) {
     cblas_sgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans,
                 b.transposed ? CblasTrans : CblasNoTrans, (int)p->m, (int)p->n, (int)p->k, 1.0f, x,
                 (int)a.leading, y, (int)b.leading, 0.0f, z, (int)p->out.row);
 }
 
-/* One matrix through a library. Some OpenBLAS kernels multiply what is in the result by beta even when it is
- * 0, so it never sees a NaN there. */
+/* One matrix through a library. Some OpenBLAS kernels multiply what is in the result by beta even
+ * when it is 0, so it never sees a NaN there. */
 static void by_library(product *p, const char *x, const char *y, char *z) {
     operand a, b;
     as_operand(p->m, p->k, p->a.row, p->a.column, &a);
     as_operand(p->k, p->n, p->b.row, p->b.column, &b);
     bool openblas = p->dtype == CT_FLOAT64 || (p->m * p->n <= 262144 / p->k && openblas_fits());
     if (!openblas) {
-        ct_status status = ct_dnnl_sgemm(a.transposed, b.transposed, p->m, p->n, p->k, (const float *)x,
-                                         a.leading, (const float *)y, b.leading, (float *)z, p->out.row,
-                                         p->error);
+        ct_status status =
+            ct_dnnl_sgemm(a.transposed, b.transposed, p->m, p->n, p->k, (const float *)x, a.leading,
+                          (const float *)y, b.leading, (float *)z, p->out.row, p->error);
         if (status != CT_OK)
             p->status = status;
         return;
@@ -120,19 +121,19 @@ static void by_library(product *p, const char *x, const char *y, char *z) {
 }
 
 /* Rows of an integer product: k in order, wrapping. */
-#define INTEGER_ROWS(T, U)                                                                                 \
-    static void rows_##T(const product *p, const char *x, const char *y, char *z, int64_t begin,           \
-                         int64_t end) {                                                                    \
-        for (int64_t i = begin; i < end; i++) {                                                            \
-            T *out = (T *)z + i * p->out.row;                                                              \
-            memset(out, 0, (size_t)p->n * sizeof *out);                                                    \
-            for (int64_t l = 0; l < p->k; l++) {                                                           \
-                U factor = (U)((const T *)x)[i * p->a.row + l * p->a.column];                              \
-                const T *row = (const T *)y + l * p->b.row;                                                \
-                for (int64_t j = 0; j < p->n; j++)                                                         \
-                    out[j] = (T)((U)out[j] + factor * (U)row[j * p->b.column]);                            \
-            }                                                                                              \
-        }                                                                                                  \
+#define INTEGER_ROWS(T, U)                                                                         \
+    static void rows_##T(const product *p, const char *x, const char *y, char *z, int64_t begin,   \
+                         int64_t end) {                                                            \
+        for (int64_t i = begin; i < end; i++) {                                                    \
+            T *out = (T *)z + i * p->out.row;                                                      \
+            memset(out, 0, (size_t)p->n * sizeof *out);                                            \
+            for (int64_t l = 0; l < p->k; l++) {                                                   \
+                U factor = (U)((const T *)x)[i * p->a.row + l * p->a.column];                      \
+                const T *row = (const T *)y + l * p->b.row;                                        \
+                for (int64_t j = 0; j < p->n; j++)                                                 \
+                    out[j] = (T)((U)out[j] + factor * (U)row[j * p->b.column]);                    \
+            }                                                                                      \
+        }                                                                                          \
     }
 INTEGER_ROWS(uint8_t, uint32_t)
 INTEGER_ROWS(int8_t, uint32_t)
@@ -169,20 +170,26 @@ static void locate(const product *p, int64_t number, const char **x, const char 
     *z = p->out.data + out * size;
 }
 
+static void by_loops(ct_dtype dtype, int64_t m, int64_t n, int64_t k, const void *x, int64_t x_row,
+                     int64_t x_column, const void *y, int64_t y_row, int64_t y_column, void *z,
+                     int64_t z_row) {
+    if (dtype == CT_FLOAT32)
+        ct_tiny_float32((int)m, (int)n, (int)k, x, x_row, x_column, y, y_row, y_column, z, z_row);
+    else
+        ct_tiny_float64((int)m, (int)n, (int)k, x, x_row, x_column, y, y_row, y_column, z, z_row);
+}
+
 static void matrices_part(void *context, int64_t begin, int64_t end) {
     product *p = context;
     for (int64_t i = begin; i < end; i++) {
         const char *x, *y;
         char *z;
         locate(p, i, &x, &y, &z);
-        if (!p->tiny)
-            by_library(p, x, y, z);
-        else if (p->dtype == CT_FLOAT32)
-            ct_tiny_float32((int)p->m, (int)p->n, (int)p->k, (const float *)x, p->a.row, p->a.column,
-                            (const float *)y, p->b.row, p->b.column, (float *)z, p->out.row);
+        if (p->tiny)
+            by_loops(p->dtype, p->m, p->n, p->k, x, p->a.row, p->a.column, y, p->b.row, p->b.column,
+                     z, p->out.row);
         else
-            ct_tiny_float64((int)p->m, (int)p->n, (int)p->k, (const double *)x, p->a.row, p->a.column,
-                            (const double *)y, p->b.row, p->b.column, (double *)z, p->out.row);
+            by_library(p, x, y, z);
     }
 }
 
@@ -231,7 +238,8 @@ static ct_status multiply(ct_runtime *runtime, product *p) {
     return p->status;
 }
 
-/* ---- Operands that no library takes as they lie ---------------------------------------------------- */
+/* ---- Operands that no library takes as they lie
+ * ---------------------------------------------------- */
 
 typedef struct scratch {
     void *data;
@@ -278,13 +286,14 @@ static void drop(ct_runtime *runtime, scratch *memory) {
 
 static matrices as_matrices(const ct_array *array) {
     int last = array->shape.ndim - 1;
-    matrices result = {.data = array->data, .row = array->stride[last - 1], .column = array->stride[last]};
+    matrices result = {
+        .data = array->data, .row = array->stride[last - 1], .column = array->stride[last]};
     memcpy(result.batch, array->stride, sizeof result.batch);
     return result;
 }
 
-/* Merges leading dimensions from the last on: into the rows where the right operand is shared and rows follow
- * each other; else into one another where all operands walk alike. */
+/* Merges leading dimensions from the last on: into the rows where the right operand is shared and
+ * rows follow each other; else into one another where all operands walk alike. */
 static void merge_batch(product *p, const ct_array *out) {
     int64_t dims[CT_MAX_DIMS];
     int n = 0;
@@ -298,11 +307,13 @@ static void merge_batch(product *p, const ct_array *out) {
         p->out.batch[n] = p->out.batch[d];
         p->count *= dims[n++];
     }
-    while (!p->tiny && n > 0 && p->b.batch[n - 1] == 0 && p->out.batch[n - 1] == p->m * p->out.row) {
+    while (!p->tiny && n > 0 && p->b.batch[n - 1] == 0 &&
+           p->out.batch[n - 1] == p->m * p->out.row) {
         /* the only row of a matrix: rows are as far apart as the matrices */
         int64_t row = p->m == 1 ? p->a.batch[n - 1] : p->a.row;
         operand as;
-        if (p->a.batch[n - 1] != p->m * row || !as_operand(p->m * dims[n - 1], p->k, row, p->a.column, &as))
+        if (p->a.batch[n - 1] != p->m * row ||
+            !as_operand(p->m * dims[n - 1], p->k, row, p->a.column, &as))
             break;
         n--;
         p->a.row = row;
@@ -337,8 +348,8 @@ static bool is_tiny(const ct_array *out, const ct_array *a) {
            a->shape.dim[last] <= CT_TINY;
 }
 
-static ct_status product_of(ct_runtime *runtime, const ct_array *out, const ct_array *a, const ct_array *b,
-                            bool tiny, ct_error *error) {
+static ct_status product_of(ct_runtime *runtime, const ct_array *out, const ct_array *a,
+                            const ct_array *b, bool tiny, ct_error *error) {
     int last = out->shape.ndim - 1;
     product p = {.tiny = tiny,
                  .dtype = out->dtype,
@@ -357,8 +368,8 @@ static ct_status product_of(ct_runtime *runtime, const ct_array *out, const ct_a
     return status == CT_OK ? multiply(runtime, &p) : status;
 }
 
-static ct_status half_product(ct_runtime *runtime, const ct_array *out, const ct_array *a, const ct_array *b,
-                              ct_error *error) {
+static ct_status half_product(ct_runtime *runtime, const ct_array *out, const ct_array *a,
+                              const ct_array *b, ct_error *error) {
     ct_array x = *a, y = *b, z = *out;
     scratch memory[3] = {{0}};
     ct_status status = pack(runtime, &x, CT_FLOAT32, &memory[0], error);
@@ -369,13 +380,15 @@ static ct_status half_product(ct_runtime *runtime, const ct_array *out, const ct
         memory[2].bytes = ct_shape_numel(&z.shape) * (int64_t)sizeof(float);
         z.data = memory[2].data = ct_heap_take(runtime->heap, memory[2].bytes);
         if (!z.data)
-            status = ct_fail(error, CT_ERR_MEMORY, "matmul: out of memory for a result of %lld bytes",
-                             (long long)memory[2].bytes);
+            status =
+                ct_fail(error, CT_ERR_MEMORY, "matmul: out of memory for a result of %lld bytes",
+                        (long long)memory[2].bytes);
     }
     if (status == CT_OK)
         status = product_of(runtime, &z, &x, &y, is_tiny(out, a), error);
     if (status == CT_OK) {
-        ct_node cast = {.op = CT_CAST, .dtype = out->dtype, .attr = {.dtype = out->dtype}, .n_sources = 1};
+        ct_node cast = {
+            .op = CT_CAST, .dtype = out->dtype, .attr = {.dtype = out->dtype}, .n_sources = 1};
         cast.shape = out->shape;
         status = ct_eager_elementwise(runtime, &cast, out, &z, error);
     }
@@ -402,6 +415,12 @@ ct_status ct_gemm(ct_runtime *runtime, const ct_array *out, const ct_array *a, c
         return half_product(runtime, out, a, b, error);
 
     bool tiny = is_tiny(out, a);
+    if (tiny && last == 1) { /* what follows would take longer than the product */
+        by_loops(out->dtype, out->shape.dim[0], out->shape.dim[1], a->shape.dim[1], a->data,
+                 a->stride[0], a->stride[1], b->data, b->stride[0], b->stride[1], out->data,
+                 out->stride[0]);
+        return CT_OK;
+    }
     ct_array x = *a, y = *b;
     scratch memory[2] = {{0}};
     ct_status status = CT_OK;

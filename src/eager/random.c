@@ -1,13 +1,14 @@
 /* random.c: random tensors. Element e of draw d under seed s is a function of (s, d, e) alone:
  *
- *     uniform   float32, float16, bfloat16: the top 24, 11 or 8 bits of word e times 2^-24, 2^-11 or 2^-8 (exact, so
- *               1 never comes out); float64: the top 53 bits of words 2e (low) and 2e + 1
- *     normal    elements 2i and 2i + 1 are r cos(2 pi v) and r sin(2 pi v), r = sqrt(-2 log(1 - u)), of the uniforms
- *               u and v that have their numbers (Box and Muller, 1958); half types are computed in float32
- *     integer   low + floor(range * w / 2^bits) with w word e (32 bits) where the range is at most 2^16, else
- *               words 2e (low) and 2e + 1 (64 bits)
+ *     uniform   float32, float16, bfloat16: the top 24, 11 or 8 bits of word e times 2^-24, 2^-11
+ * or 2^-8 (exact, so 1 never comes out); float64: the top 53 bits of words 2e (low) and 2e + 1
+ *     normal    elements 2i and 2i + 1 are r cos(2 pi v) and r sin(2 pi v), r = sqrt(-2 log(1 -
+ * u)), of the uniforms u and v that have their numbers (Box and Muller, 1958); half types are
+ * computed in float32 integer   low + floor(range * w / 2^bits) with w word e (32 bits) where the
+ * range is at most 2^16, else words 2e (low) and 2e + 1 (64 bits)
  *
- * where words 4b to 4b + 3 of a draw are ct_philox's of block b. log, sin, cos and sqrt are the eager loops'. */
+ * where words 4b to 4b + 3 of a draw are ct_philox's of block b. log, sin, cos and sqrt are the
+ * eager loops'. */
 #include "base/error.h"
 #include "base/philox.h"
 #include "base/threads.h"
@@ -65,26 +66,27 @@ static void apply(const random_job *job, ct_op op, ct_dtype dtype, void *in, voi
     ct_eager_elementwise(job->runtime, &node, &y, &x, NULL);
 }
 
-#define NORMAL(T, name, dtype, HIGH, LOW, SCALE)                                                           \
-    static void name(const random_job *job, const uint32_t *words, T *out) {                              \
-        T radius[BATCH / 2], angle[BATCH / 2], part[BATCH / 2];                                            \
-        for (int i = 0; i < BATCH / 2; i++) {                                                              \
-            radius[i] = (T)1 - (T)(HIGH) * (T)SCALE; /* exact, in (0, 1] */                                \
-            angle[i] = (T)(LOW) * (T)SCALE * (T)6.283185307179586;                                         \
-        }                                                                                                  \
-        apply(job, CT_LOG, dtype, radius, part);                                                           \
-        for (int i = 0; i < BATCH / 2; i++)                                                                \
-            part[i] *= (T)-2;                                                                              \
-        apply(job, CT_SQRT, dtype, part, radius);                                                          \
-        apply(job, CT_COS, dtype, angle, part);                                                            \
-        for (int i = 0; i < BATCH / 2; i++)                                                                \
-            out[2 * i] = radius[i] * part[i];                                                              \
-        apply(job, CT_SIN, dtype, angle, part);                                                            \
-        for (int i = 0; i < BATCH / 2; i++)                                                                \
-            out[2 * i + 1] = radius[i] * part[i];                                                          \
+#define NORMAL(T, name, dtype, HIGH, LOW, SCALE)                                                   \
+    static void name(const random_job *job, const uint32_t *words, T *out) {                       \
+        T radius[BATCH / 2], angle[BATCH / 2], part[BATCH / 2];                                    \
+        for (int i = 0; i < BATCH / 2; i++) {                                                      \
+            radius[i] = (T)1 - (T)(HIGH) * (T)SCALE; /* exact, in (0, 1] */                        \
+            angle[i] = (T)(LOW) * (T)SCALE * (T)6.283185307179586;                                 \
+        }                                                                                          \
+        apply(job, CT_LOG, dtype, radius, part);                                                   \
+        for (int i = 0; i < BATCH / 2; i++)                                                        \
+            part[i] *= (T)-2;                                                                      \
+        apply(job, CT_SQRT, dtype, part, radius);                                                  \
+        apply(job, CT_COS, dtype, angle, part);                                                    \
+        for (int i = 0; i < BATCH / 2; i++)                                                        \
+            out[2 * i] = radius[i] * part[i];                                                      \
+        apply(job, CT_SIN, dtype, angle, part);                                                    \
+        for (int i = 0; i < BATCH / 2; i++)                                                        \
+            out[2 * i + 1] = radius[i] * part[i];                                                  \
     }
 NORMAL(float, normal_float32, CT_FLOAT32, words[2 * i] >> 8, words[2 * i + 1] >> 8, 0x1p-24)
-NORMAL(double, normal_float64, CT_FLOAT64, join(words + 4 * i) >> 11, join(words + 4 * i + 2) >> 11, 0x1p-53)
+NORMAL(double, normal_float64, CT_FLOAT64, join(words + 4 * i) >> 11, join(words + 4 * i + 2) >> 11,
+       0x1p-53)
 
 static void normal(const random_job *job, const uint32_t *words, int count, void *out) {
     if (job->dtype == CT_FLOAT64) {
@@ -137,8 +139,8 @@ static void random_part(void *context, int64_t begin, int64_t end) {
     }
 }
 
-ct_status ct_eager_random(ct_runtime *runtime, const ct_node *node, const ct_array *out, uint64_t draw,
-                          ct_error *error) {
+ct_status ct_eager_random(ct_runtime *runtime, const ct_node *node, const ct_array *out,
+                          uint64_t draw, ct_error *error) {
     random_job job = {.runtime = runtime,
                       .dtype = out->dtype,
                       .kind = node->attr.random,

@@ -1,6 +1,6 @@
-/* sort.c: argsort. An element becomes an unsigned key that sorts as the element does; keys with their places are
- * sorted by insertion where they are few, else by bytes from the last (LSD radix sort), leaving out bytes in
- * which all keys agree. Both are stable. */
+/* sort.c: argsort. An element becomes an unsigned key that sorts as the element does; keys with
+ * their places are sorted by insertion where they are few, else by bytes from the last (LSD radix
+ * sort), leaving out bytes in which all keys agree. Both are stable. */
 #include "eager/sort.h"
 
 #include <string.h>
@@ -105,9 +105,8 @@ static void sort_line(const sort_job *job, int64_t line, entry *entries) {
 static void sort_part(void *context, int64_t begin, int64_t end) {
     const sort_job *job = context;
     for (int64_t part = begin; part < end; part++) {
-        int64_t first = job->lines / job->parts * part, last = part + 1 == job->parts
-                                                                   ? job->lines
-                                                                   : job->lines / job->parts * (part + 1);
+        int64_t first = job->lines / job->parts * part,
+                last = part + 1 == job->parts ? job->lines : job->lines / job->parts * (part + 1);
         for (int64_t line = first; line < last; line++)
             sort_line(job, line, job->scratch + 2 * job->length * part);
     }
@@ -145,7 +144,8 @@ ct_status ct_sort_indexes(ct_runtime *runtime, int axis, bool descending, const 
     int64_t bytes = 2 * job.length * job.parts * (int64_t)sizeof(entry);
     job.scratch = ct_heap_take(runtime->heap, bytes);
     if (!job.scratch)
-        return ct_fail(error, CT_ERR_MEMORY, "argsort: out of memory for %lld bytes", (long long)bytes);
+        return ct_fail(error, CT_ERR_MEMORY, "argsort: out of memory for %lld bytes",
+                       (long long)bytes);
     ct_parallel(runtime->threads, job.parts, 1, sort_part, &job);
     ct_heap_give(runtime->heap, job.scratch, bytes);
     return CT_OK;
