@@ -52,7 +52,7 @@ CT_LOW(8, i64)
     CT_INLINE void STORE##W##_##name(ct_##S *p, ct_##S##v v) { *(P##W##_##S *)p = LOW##W##_##S(v); } \
     CT_INLINE ct_##S##v GATHER##W##_##name(const ct_##S *p, ct_i64 stride) {                 \
         P##W##_##S part;                                                                     \
-        for (int i = 0; i < W##W; i++) part[i] = p[i * stride];                              \
+        for (int i = 0; i < CT_VECTOR / W; i++) part[i] = p[i * stride];                              \
         return WHOLE##W##_##S(part);                                                         \
     }
 CT_MEMORY(4, f32, float32)
@@ -77,7 +77,7 @@ CT_MEMORY(8, i64, int64)
     }                                                                                            \
     CT_INLINE ct_maskv GATHER##W##_bool(const ct_u8 *p, ct_i64 stride) {                         \
         P##W##_i32 part;                                                                         \
-        for (int i = 0; i < W##W; i++) part[i] = -(p[i * stride] != 0);                          \
+        for (int i = 0; i < CT_VECTOR / W; i++) part[i] = -(p[i * stride] != 0);                          \
         return WHOLE##W##_i32(part);                                                             \
     }
 CT_MASKS(4)
