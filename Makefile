@@ -182,7 +182,7 @@ lint: need
 # Programs that embed ctrain, built as a user would against what `make install` lays out.
 $(BUILD)/bin/host: examples/embed/host.c $(LIB)/libctrain.so src/ctrain.h
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -O2 $(WARN) -Isrc -o $@ $< -L$(LIB) -Wl,-rpath,$(abspath $(LIB)) -lctrain
+	$(CC) -std=c11 -O2 $(WARN) -Isrc -o $@ $< -L$(LIB) -Wl,-rpath,$(abspath $(LIB)) -lctrain -lm
 $(BUILD)/spec/%: spec/c/%.c $(LIB)/libctrain.a
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -O2 $(WARN) $(MATH) $(EXTRA) -Isrc -o $@ $< $(LIB)/libctrain.a $(LUA54_LIBS) $(LIBS)

@@ -22,9 +22,10 @@ ct_status ct_shape_set(ct_shape *shape, int ndim, const int64_t *dims, ct_error 
         if (numel > INT64_MAX / 16 && !empty)
             return ct_fail(error, CT_ERR_MEMORY, "the extents multiply to more elements than memory can number");
     }
-    shape->ndim = ndim;
-    memset(shape->dim, 0, sizeof shape->dim);
-    memcpy(shape->dim, dims, (size_t)ndim * sizeof *dims);
+    ct_shape result = {.ndim = ndim}; /* dims may be shape's own */
+    for (int d = 0; d < ndim; d++)
+        result.dim[d] = dims[d];
+    *shape = result;
     return CT_OK;
 }
 
