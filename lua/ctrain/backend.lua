@@ -12,7 +12,7 @@ local current
 
 -- Options of each type. Those of another type are taken with a warning, so that one script serves all.
 local takes = {
-  CPU = { artifact_dir = "./ctrain_logs" },
+  CPU = { artifact_dir = "./ctrain_logs", compile_dir = options.none },
   GPU = { artifact_dir = "./ctrain_logs", enable_distributed = false, main_process_id = 0, dist_backend = "nccl",
     init_method = options.none, sync_batchnorm = false },
   CSX = { artifact_dir = "./ctrain_logs", compile_dir = options.none, compile_only = false, validate_only = false,
@@ -47,13 +47,14 @@ local fields = {
   is_tracing = function() return core.tracing() end,
   is_e2e_execution = function() return true end,
   artifact_dir = function(self) return self._artifact_dir end,
+  compile_dir = function(self) return rawget(self, "_compile_dir") end,
 }
 
 local absent = { cluster = true, cluster_config = true }
 
-local function check_artifact_dir(value)
+local function check_path(name, value)
   if type(value) ~= "string" or value == "" then
-    fail("ct.backend: artifact_dir must be a path, not %s", options.describe_value(value))
+    fail("ct.backend: %s must be a path, not %s", name, options.describe_value(value))
   end
   return value
 end
@@ -70,7 +71,7 @@ local object_metatable = {
   end,
   __newindex = function(self, key, value)
     if key ~= "artifact_dir" then fail("the field '%s' of a backend cannot be set", tostring(key)) end
-    rawset(self, "_artifact_dir", check_artifact_dir(value))
+    rawset(self, "_artifact_dir", check_path("artifact_dir", value))
   end,
   __tostring = function(self) return "backend " .. self.backend_type end,
   __name = "Backend",
@@ -117,20 +118,22 @@ local function create(kind, given)
   if name ~= "CPU" then
     fail("ct.backend: this build has no %s backend; use \"CPU\"", name)
   end
-  local artifact_dir = check_artifact_dir(own.artifact_dir or takes.CPU.artifact_dir)
+  local artifact_dir = check_path("artifact_dir", own.artifact_dir or takes.CPU.artifact_dir)
+  local compile_dir = own.compile_dir and check_path("compile_dir", own.compile_dir)
   if #foreign > 0 then
     core.log("warning", ("ct.backend: %s passed over: %s"):format(table.concat(foreign, ", "),
       "the CPU backend has no such option" .. (#foreign > 1 and "s" or "")))
   end
   current = setmetatable({
     backend_type = name, device = setmetatable({ type = name:lower() }, device_metatable), _artifact_dir = artifact_dir,
+    _compile_dir = compile_dir,
   }, object_metatable)
   return current
 end
 
 ---Makes the backend of this process; without arguments, gives it.
 ---@param backend_type "CPU"|"GPU"|"CSX"|nil in any case
----@param given table? options: artifact_dir, and those of other types, which are passed over with a warning
+---@param given table? options: artifact_dir, compile_dir (where compiled steps are kept), and those of other types, which are passed over with a warning
 ---@return Backend
 function backend.backend(backend_type, given)
   if backend_type ~= nil or given ~= nil then return create(backend_type, given) end
@@ -163,6 +166,10 @@ function backend.current_torch_device() return current and current.torch_device 
 ---Whether the active device is a CSX device.
 ---@return boolean
 function backend.use_cs() return current ~= nil and current.is_csx end
+
+---Where compiled steps are kept, or nil for the user's cache.
+---@return string?
+function backend.compile_dir() return current and current.compile_dir end
 
 ---Where files about runs go.
 ---@return string

@@ -32,7 +32,7 @@ local functions = {
   compile = "backend", trace = "trace", step_closure = "closure", checkpoint_closure = "closure",
   save = "checkpoint", load = "checkpoint",
 }
-local modules = { nn = "nn", optim = "optim" }
+local modules = { nn = "nn", optim = "optim", debug = "debug" }
 
 ct.utils = setmetatable({}, {
   __index = function(utils, name)

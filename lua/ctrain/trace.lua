@@ -17,7 +17,7 @@ local fail, is_tensor = options.fail, options.is_tensor
 local unpack = table.unpack or unpack -- luacheck: ignore
 local identity = core.h5.identity
 
-local trace = {}
+local trace = { compile_by_default = true }
 
 local many = 8
 
@@ -241,12 +241,47 @@ local function find(step, key)
   return nil, why
 end
 
+local function size_text(bytes)
+  if bytes < 1e6 then return ("%.0f kB"):format(bytes / 1e3) end
+  return ("%.1f MB"):format(bytes / 1e6)
+end
+
+-- Says once what the compiler made of a recording, or why the eager loops go on.
+local function announce(step, entry)
+  local news = entry.trace:news()
+  if not news then return end
+  entry.compiling = false
+  if type(news) == "string" then
+    if not trace.warned then
+      trace.warned = true
+      core.log("warning", ("%s: the step stays on the eager loops: %s"):format(step.place, news))
+    end
+    return
+  end
+  if news.note ~= "" then core.log("warning", news.note) end
+  core.log("info", ("%s: %d kernels, %d library calls, arena %s, %s"):format(step.place, news.kernels, news.calls,
+    size_text(news.arena_bytes), news.cached and "cached" or ("compiled in %.0f ms"):format(news.milliseconds)))
+end
+
+local function start_compiler(step, entry)
+  if not step.compile then return end
+  local started, why = entry.trace:compile({ wait = step.wait, directory = backend.compile_dir() })
+  entry.compiling = started
+  if started then
+    announce(step, entry)
+  elseif not trace.warned then
+    trace.warned = true
+    core.log("warning", ("%s: the step stays on the eager loops: %s"):format(step.place, why))
+  end
+end
+
 local log_traces = (os.getenv("CTRAIN_LOG") or ""):find("trace", 1, true) ~= nil
 
 local function add_entry(step, key, held, why, arguments, leaves)
   local entry = record(step, arguments, leaves)
   entry.key, entry.held, entry.uses = key, held, 1
   table.insert(step.entries, entry)
+  start_compiler(step, entry)
   if log_traces then
     core.log("info", ("%s: step recorded%s"):format(step.place, why and ", for " .. why or ""))
   end
@@ -290,6 +325,7 @@ local function call(step, ...)
     entry = add_entry(step, key, held, why, arguments, leaves)
     entry.check_at = 2
   end
+  if entry.compiling then announce(step, entry) end
   local outputs = entry.trace:run(leaves)
   write_back(entry, leaves, outputs)
   for _, queued in ipairs(entry.calls) do
@@ -311,16 +347,18 @@ end
 ---Makes a step function that is recorded at its first call for each signature, and replayed from then on without
 ---running its Lua body. Inside, no tensor has a value: step closures receive them.
 ---@param step_fn function
----@param given table? wait: whether the first call waits for the compiler where there is one
+---@param given table? wait: whether the first call waits for the compiler; compile: false keeps the step on the
+---eager loops
 ---@return function
 function trace.trace(step_fn, given)
-  local o = options.check(given, { wait = false }, "ct.trace")
+  local o = options.check(given, { wait = false, compile = trace.compile_by_default }, "ct.trace")
   options.boolean("ct.trace", "wait", o.wait)
+  options.boolean("ct.trace", "compile", o.compile)
   local metatable = type(step_fn) == "table" and getmetatable(step_fn)
   if type(step_fn) ~= "function" and not (metatable and metatable.__call) then
     fail("ct.trace: step_fn must be a function, not %s", options.describe_value(step_fn))
   end
-  local step = { fn = step_fn, entries = {}, place = place_of(step_fn) }
+  local step = { fn = step_fn, entries = {}, place = place_of(step_fn), compile = o.compile, wait = o.wait }
   return function(...) return call(step, ...) end
 end
 

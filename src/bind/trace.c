@@ -1,7 +1,9 @@
-/* trace.c: the trace userdata: core.trace_begin() starts recording, finish ends it, run replays it. Collected while
- * recording it is aborted. */
+/* trace.c: the trace userdata: core.trace_begin() starts recording, finish ends it, compile hands it to the compiler,
+ * run runs it: compiled where that is ready, else on the eager loops, with the same bits. Collected while recording
+ * it is aborted. */
 #include <string.h>
 
+#include "backend/cpu.h" // defines: ct_program
 #include "bind/bind.h"
 #include "eager/replay.h" // defines: ct_replay
 #include "graph/trace.h"
@@ -10,7 +12,9 @@ static const char meta_key;
 
 typedef struct trace_box {
     ct_trace *trace; /* NULL: aborted or freed */
+    ct_program *program; /* NULL: the eager loops run it */
     bool recording;
+    bool announced; /* that the compiler is done, or failed */
 } trace_box;
 
 static trace_box *to_trace(lua_State *L, int index, const char *function)
@@ -42,7 +46,7 @@ static int trace_begin(lua_State *L)
 {
     ct_error error = {.status = CT_OK};
     trace_box *box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = (trace_box){NULL, false};
+    *box = (trace_box){NULL, NULL, false, false};
     lua_rawgetp(L, LUA_REGISTRYINDEX, &meta_key);
     lua_setmetatable(L, -2);
     box->trace = ct_trace_begin(ct_bind_of(L)->runtime, &error);
@@ -100,12 +104,87 @@ static int trace_abort(lua_State *L)
     ct_bind_of(L);
     ct_trace *trace = box->trace;
     box->trace = NULL;
+    ct_program_free(box->program);
+    box->program = NULL;
     if (trace && box->recording)
         ct_trace_abort(trace);
     else if (trace)
         ct_trace_free(trace);
     box->recording = false;
     return 0;
+}
+
+/* trace:compile{wait =, directory =}: starts the compiler. True, or false and why the eager loops will do. */
+static int trace_compile(lua_State *L)
+{
+    ct_error error = {.status = CT_OK};
+    trace_box *box = live_trace(L, 1, "trace", false);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_getfield(L, 2, "wait");
+    lua_getfield(L, 2, "directory");
+    ct_cpu_options options = {.compile_dir = lua_tostring(L, -1), .wait = lua_toboolean(L, -2)};
+    if (!box->program)
+        box->program = ct_cpu_compile(box->trace, &options, &error);
+    lua_pushboolean(L, box->program != NULL);
+    if (box->program)
+        return 1;
+    lua_pushstring(L, error.message);
+    return 2;
+}
+
+/* trace:news(): nil while the compiler works and after it was asked once; else a table of what it made, or a text
+ * that says why the eager loops go on. */
+static int trace_news(lua_State *L)
+{
+    ct_error error = {.status = CT_OK};
+    trace_box *box = live_trace(L, 1, "trace", false);
+    if (!box->program || box->announced)
+        return 0;
+    bool ready = ct_program_ready(box->program, &error);
+    if (!ready && !ct_program_failed(box->program))
+        return 0;
+    box->announced = true;
+    if (!ready) {
+        lua_pushstring(L, error.message);
+        return 1;
+    }
+    ct_program_info info = ct_program_describe(box->program);
+    lua_createtable(L, 0, 6);
+    lua_pushinteger(L, info.kernels);
+    lua_setfield(L, -2, "kernels");
+    lua_pushinteger(L, info.calls);
+    lua_setfield(L, -2, "calls");
+    lua_pushnumber(L, (lua_Number)info.arena_bytes);
+    lua_setfield(L, -2, "arena_bytes");
+    lua_pushnumber(L, info.milliseconds);
+    lua_setfield(L, -2, "milliseconds");
+    lua_pushboolean(L, info.cached);
+    lua_setfield(L, -2, "cached");
+    lua_pushstring(L, info.note ? info.note : "");
+    lua_setfield(L, -2, "note");
+    return 1;
+}
+
+/* trace:source(): the C of the compiled step, or nil */
+static int trace_source(lua_State *L)
+{
+    trace_box *box = live_trace(L, 1, "trace", false);
+    lua_pushstring(L, box->program ? ct_program_source(box->program) : NULL);
+    return 1;
+}
+
+/* The step on its inputs, compiled where that is ready. */
+static ct_status run_step(trace_box *box, ct_tensor *const *inputs, ct_array *arrays, ct_tensor **outputs,
+                          ct_error *error)
+{
+    if (!box->program || !ct_program_ready(box->program, error))
+        return ct_replay(box->trace, inputs, outputs, error);
+    for (int i = 0; i < box->trace->n_inputs; i++) {
+        ct_status status = ct_tensor_array(inputs[i], &arrays[i], error);
+        if (status != CT_OK)
+            return status;
+    }
+    return ct_program_run(box->program, arrays, outputs, error);
 }
 
 /* One argument of a run: the tensor, or a new one that holds the number; what `list` gets keeps it alive. */
@@ -148,6 +227,7 @@ static int trace_run(lua_State *L)
     ct_tensor **tensors = lua_newuserdatauv(L, (size_t)(n + m + 1) * sizeof *tensors, 0);
     for (int i = 0; i < n; i++)
         tensors[i] = run_input(L, bind, trace->inputs[i], 3, i);
+    ct_array *arrays = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *arrays, 0);
     lua_createtable(L, m, 0);
     int results = lua_gettop(L);
     for (int i = 0; i < m; i++) {
@@ -156,7 +236,7 @@ static int trace_run(lua_State *L)
     }
     bind->state = L;
     bind->line_known = false;
-    if (ct_replay(trace, tensors, tensors + n, &error) != CT_OK)
+    if (run_step(box, tensors, arrays, tensors + n, &error) != CT_OK)
         return ct_lua_raise_error(L, "trace", &error);
     for (int i = 0; i < m; i++) {
         lua_rawgeti(L, results, i + 1);
@@ -220,7 +300,8 @@ void ct_open_trace(lua_State *L, int core, int methods)
     static const luaL_Reg functions[] = {{"trace_begin", trace_begin}, {"tracing", tracing}, {NULL, NULL}};
     static const luaL_Reg trace_methods[] = {
         {"input", trace_input}, {"finish", trace_finish}, {"abort", trace_abort}, {"run", trace_run},
-        {"fits", trace_fits},   {"same", trace_same},     {"written", trace_written}, {NULL, NULL},
+        {"fits", trace_fits},   {"same", trace_same},     {"written", trace_written},
+        {"compile", trace_compile}, {"news", trace_news}, {"source", trace_source}, {NULL, NULL},
     };
     (void)methods;
     lua_newtable(L);
