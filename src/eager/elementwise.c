@@ -57,6 +57,21 @@ static void walk_next_run(walk *w, const ct_array *a) {
     }
 }
 
+/* n elements of one line said again and again, such as a bias added to every row. */
+static const void *periodic(const ct_reader *reader, const walk *w, int64_t n, char *to) {
+    const ct_array *a = &reader->array;
+    int size = reader->size;
+    int64_t period = a->shape.dim[1], stride = a->stride[1], rest = period - w->left;
+    const char *data = a->data;
+    reader->loops->gather[size](to, data + w->offset * ((int64_t)1 << size), stride, w->left);
+    if (rest > n - w->left)
+        rest = n - w->left;
+    reader->loops->gather[size](to + (w->left << size), data, stride, rest);
+    for (int64_t done = w->left + rest; done < n; done *= 2) /* whole periods so far */
+        memcpy(to + (done << size), to, (size_t)(n - done < done ? n - done : done) << size);
+    return to;
+}
+
 const void *ct_reader_get(const ct_reader *reader, int64_t begin, int64_t n, void *scratch, void *raw) {
     const ct_array *a = &reader->array;
     bool same = a->dtype == reader->as;
@@ -68,6 +83,8 @@ const void *ct_reader_get(const ct_reader *reader, int64_t begin, int64_t n, voi
     const void *found;
     if (w.left >= n && (stride == 1 || n == 1)) {
         found = data + w.offset * ((int64_t)1 << size);
+    } else if (last == 1 && a->stride[0] == 0 && w.left < n) {
+        found = periodic(reader, &w, n, same ? scratch : raw);
     } else {
         char *to = same ? scratch : raw;
         found = to;

@@ -410,8 +410,12 @@ MOVE(uint64_t)
     static void NAME##_argument_##S(const void *data, int64_t n, int64_t base, bool first, void *best,    \
                                     int64_t *index) {                                                     \
         const ct_##S *a = data;                                                                           \
-        ct_##S top, value;                                                                                \
-        NAME##_##S##_block(data, 0, n, 1, &top);                                                          \
+        ct_##S top = a[0], value;                                                                         \
+        if (n > 32)                                                                                       \
+            NAME##_##S##_block(data, 0, n, 1, &top);                                                      \
+        else                                                                                              \
+            for (int64_t i = 1; i < n; i++)                                                               \
+                top = ct_##NAME##_##S(top, a[i]);                                                         \
         memcpy(&value, best, sizeof value);                                                               \
         bool nan = top != top;                                                                            \
         if (!first && !(top BETTER value) && !(nan && value == value))                                    \

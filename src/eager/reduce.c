@@ -49,10 +49,23 @@ static void rows_part(void *context, int64_t begin, int64_t end) {
     }
 }
 
+/* Rows of so few elements are turned into columns first: each element is a lane of its own. */
+#define SHORT 32
+
 /* Results of one block each, from elements that lie as they are computed with, the same distance apart. */
 static void flat_part(void *context, int64_t begin, int64_t end) {
     const reduction *r = context;
     int64_t stride = r->kept.shape.ndim ? r->kept.stride[0] : 0;
+    if (r->elements <= SHORT) {
+        _Alignas(64) char lanes[SHORT * CT_STRIP * 8];
+        for (int64_t i = begin; i < end; i += CT_STRIP) {
+            int64_t width = end - i < CT_STRIP ? end - i : CT_STRIP;
+            r->loops->transpose[__builtin_ctzll((uint64_t)r->size)](
+                lanes, CT_STRIP, (const char *)r->reduced.data + i * stride * r->size, stride, r->elements, width);
+            r->steps->fold(lanes, r->elements, width, r->table + i * r->size);
+        }
+        return;
+    }
     r->steps->block((const char *)r->reduced.data + begin * stride * r->size, stride, r->elements, end - begin,
                     r->table + begin * r->size);
 }
