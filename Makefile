@@ -64,13 +64,13 @@ SO51   := $(BUILD)/lua/5.1/ctrain/core.so
 .DELETE_ON_ERROR:
 all: $(BIN) $(LIB)/libctrain.so $(LIB)/libctrain.a $(SO54) $(SO51) $(SHARE_LUA)
 
-$(O)/base/threads.o: EXTRA += -fopenmp
+$(O)/base/threads.o: override EXTRA += -fopenmp
 ifneq (,$(findstring clang,$(shell $(CC) --version 2>/dev/null)))
 # libgomp, whichever compiler builds: clang's own OpenMP would be a second pool.
 $(O)/base/threads.o: CC := gcc
 endif
-$(O)/eager/%.o $(O)/backend/%.o: EXTRA += $(BLAS_CFLAGS)
-$(O)/io/%.o: EXTRA += $(HDF5_CFLAGS)
+$(O)/eager/%.o $(O)/backend/%.o: override EXTRA += $(BLAS_CFLAGS)
+$(O)/io/%.o: override EXTRA += $(HDF5_CFLAGS)
 
 $(O)/eager/loops-v%.o: src/eager/loops.c
 	@mkdir -p $(@D)
@@ -104,9 +104,11 @@ $(BUILD)/gen/lua_files.c: $(LUA_F) Makefile
 	    n=file_$$(echo $$f | tr /. __); echo "    {\"$$f\", $$n, sizeof $$n - 1},"; \
 	  done; echo '    {NULL, NULL, 0}};'; } > $@
 # The words of the element expressions, for the source of compiled steps.
-$(BUILD)/gen/kernel_text.c: src/graph/element.h src/graph/reduce.h Makefile
+$(BUILD)/gen/kernel_text.c: src/graph/element.h src/graph/reduce.h src/kernel/words.h src/kernel/step.h Makefile
 	@mkdir -p $(@D)
-	@{ echo 'extern const char ct_element_text[], ct_reduce_text[];'; \
+	@{ echo 'extern const char ct_element_text[], ct_reduce_text[], ct_words_text[], ct_step_text[];'; \
+	  echo 'const char ct_words_text[] ='; $(call as_c,src/kernel/words.h); echo ';'; \
+	  echo 'const char ct_step_text[] ='; $(call as_c,src/kernel/step.h); echo ';'; \
 	  echo 'const char ct_element_text[] ='; $(call as_c,src/graph/element.h); echo ';'; \
 	  echo 'const char ct_reduce_text[] ='; $(call as_c,src/graph/reduce.h); echo ';'; } > $@
 
