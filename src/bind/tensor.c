@@ -9,7 +9,7 @@ static const char meta_key, format_key;
 /* What a tensor costs beside its elements: tensor, cell, node. */
 #define TENSOR_BYTES 1024
 /* Native bytes that may gather between two collections, as garbage or not. */
-#define COLLECT_STEP (48 << 20)
+#define COLLECT_STEP (32 << 20)
 
 void ct_lua_push_metatable(lua_State *L)
 {
