@@ -174,17 +174,11 @@ static int trace_source(lua_State *L)
 }
 
 /* The step on its inputs, compiled where that is ready. */
-static ct_status run_step(trace_box *box, ct_tensor *const *inputs, ct_array *arrays, ct_tensor **outputs,
-                          ct_error *error)
+static ct_status run_step(trace_box *box, ct_tensor *const *inputs, ct_tensor **outputs, ct_error *error)
 {
-    if (!box->program || !ct_program_ready(box->program, error))
+    if (!box->program || !ct_program_ready(box->program, NULL))
         return ct_replay(box->trace, inputs, outputs, error);
-    for (int i = 0; i < box->trace->n_inputs; i++) {
-        ct_status status = ct_tensor_array(inputs[i], &arrays[i], error);
-        if (status != CT_OK)
-            return status;
-    }
-    return ct_program_run(box->program, arrays, outputs, error);
+    return ct_program_run(box->program, inputs, outputs, error);
 }
 
 /* One argument of a run: the tensor, or a new one that holds the number; what `list` gets keeps it alive. */
@@ -227,7 +221,6 @@ static int trace_run(lua_State *L)
     ct_tensor **tensors = lua_newuserdatauv(L, (size_t)(n + m + 1) * sizeof *tensors, 0);
     for (int i = 0; i < n; i++)
         tensors[i] = run_input(L, bind, trace->inputs[i], 3, i);
-    ct_array *arrays = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *arrays, 0);
     lua_createtable(L, m, 0);
     int results = lua_gettop(L);
     for (int i = 0; i < m; i++) {
@@ -236,7 +229,7 @@ static int trace_run(lua_State *L)
     }
     bind->state = L;
     bind->line_known = false;
-    if (run_step(box, tensors, arrays, tensors + n, &error) != CT_OK)
+    if (run_step(box, tensors, tensors + n, &error) != CT_OK)
         return ct_lua_raise_error(L, "trace", &error);
     for (int i = 0; i < m; i++) {
         lua_rawgeti(L, results, i + 1);
