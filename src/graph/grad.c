@@ -60,7 +60,8 @@ static ct_status collect(walk *w) {
                 add_visit(w, node->sources[s]) != CT_OK)
                 return CT_ERR_MEMORY;
     }
-    qsort(w->visits, (size_t)w->n, sizeof *w->visits, by_id);
+    if (w->n > 0)
+        qsort(w->visits, (size_t)w->n, sizeof *w->visits, by_id);
     for (int i = 0; i < w->n; i++)
         w->visits[i].node->mark = i + 1;
     return CT_OK;
