@@ -1,13 +1,13 @@
-/* args.c: arguments of functions called from Lua. A number is a number by its value: 3.0 is 3, 3.5 is refused
- * where a whole number is due, on both Lua versions and with the same words. Strings are never numbers. */
+/* args.c: arguments of functions called from Lua. A number is a number by its value: 3.0 is 3, 3.5
+ * is refused where a whole number is due, on both Lua versions and with the same words. Strings are
+ * never numbers. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bind/bind.h"
 
-bool ct_lua_scalar(lua_State *L, int index, ct_scalar *value)
-{
+bool ct_lua_scalar(lua_State *L, int index, ct_scalar *value) {
     int64_t integer;
     if (lua_type(L, index) != LUA_TNUMBER) {
         if (!ct_lua_ffi_integer(L, index, &integer))
@@ -26,9 +26,10 @@ bool ct_lua_scalar(lua_State *L, int index, ct_scalar *value)
     return true;
 }
 
-bool ct_lua_fits(ct_scalar value, ct_dtype dtype)
-{
-    static const struct { double low, high; } ranges[CT_DTYPES] = {
+bool ct_lua_fits(ct_scalar value, ct_dtype dtype) {
+    static const struct {
+        double low, high;
+    } ranges[CT_DTYPES] = {
         [CT_UINT8] = {0, UINT8_MAX},           [CT_INT8] = {INT8_MIN, INT8_MAX},
         [CT_INT16] = {INT16_MIN, INT16_MAX},   [CT_INT32] = {INT32_MIN, INT32_MAX},
         [CT_INT64] = {-0x1p63, 0x1p63 - 1024}, /* the largest double below 2^63 */
@@ -39,8 +40,7 @@ bool ct_lua_fits(ct_scalar value, ct_dtype dtype)
     return number >= ranges[dtype].low && number <= ranges[dtype].high; /* false for NaN */
 }
 
-int64_t ct_lua_integer(lua_State *L, int index, const char *function, const char *argument)
-{
+int64_t ct_lua_integer(lua_State *L, int index, const char *function, const char *argument) {
     ct_scalar value;
     char text[CT_LUA_TEXT];
     if (!ct_lua_scalar(L, index, &value))
@@ -52,27 +52,26 @@ int64_t ct_lua_integer(lua_State *L, int index, const char *function, const char
     return value.i;
 }
 
-int64_t ct_lua_integer_or(lua_State *L, int index, const char *function, const char *argument, int64_t absent)
-{
+int64_t ct_lua_integer_or(lua_State *L, int index, const char *function, const char *argument,
+                          int64_t absent) {
     return lua_isnoneornil(L, index) ? absent : ct_lua_integer(L, index, function, argument);
 }
 
-double ct_lua_real(lua_State *L, int index, const char *function, const char *argument)
-{
+double ct_lua_real(lua_State *L, int index, const char *function, const char *argument) {
     ct_scalar value;
     char text[CT_LUA_TEXT];
     if (!ct_lua_scalar(L, index, &value))
-        ct_lua_raise(L, function, "'%s' must be a number, got %s", argument, ct_lua_describe(L, index, text));
+        ct_lua_raise(L, function, "'%s' must be a number, got %s", argument,
+                     ct_lua_describe(L, index, text));
     return value.f;
 }
 
-double ct_lua_real_or(lua_State *L, int index, const char *function, const char *argument, double absent)
-{
+double ct_lua_real_or(lua_State *L, int index, const char *function, const char *argument,
+                      double absent) {
     return lua_isnoneornil(L, index) ? absent : ct_lua_real(L, index, function, argument);
 }
 
-bool ct_lua_flag(lua_State *L, int index, const char *function, const char *argument, bool absent)
-{
+bool ct_lua_flag(lua_State *L, int index, const char *function, const char *argument, bool absent) {
     char text[CT_LUA_TEXT];
     if (lua_isnoneornil(L, index))
         return absent;
@@ -82,40 +81,40 @@ bool ct_lua_flag(lua_State *L, int index, const char *function, const char *argu
     return lua_toboolean(L, index);
 }
 
-ct_dtype ct_lua_dtype(lua_State *L, int index, const char *function, const char *argument)
-{
+ct_dtype ct_lua_dtype(lua_State *L, int index, const char *function, const char *argument) {
     char text[CT_LUA_TEXT];
     if (lua_type(L, index) != LUA_TSTRING)
-        ct_lua_raise(L, function, "'%s' must name an element type such as \"float32\", got %s", argument,
-                     ct_lua_describe(L, index, text));
+        ct_lua_raise(L, function, "'%s' must name an element type such as \"float32\", got %s",
+                     argument, ct_lua_describe(L, index, text));
     const char *name = lua_tostring(L, index);
     ct_dtype dtype = ct_dtype_from_name(name);
     if (dtype == CT_DTYPES) {
         const char *names[CT_DTYPES];
         for (int i = 0; i < CT_DTYPES; i++)
             names[i] = ct_dtype_name(i);
-        ct_lua_raise(L, function, "unknown dtype '%.60s'%s; there are bool, uint8, int8, int16, int32, int64, "
+        ct_lua_raise(L, function,
+                     "unknown dtype '%.60s'%s; there are bool, uint8, int8, int16, int32, int64, "
                      "float16, bfloat16, float32 and float64",
                      name, ct_lua_nearest(name, names, CT_DTYPES, text));
     }
     return dtype;
 }
 
-int ct_lua_axis(lua_State *L, int index, const char *function, const char *argument, int ndim)
-{
+int ct_lua_axis(lua_State *L, int index, const char *function, const char *argument, int ndim) {
     int64_t dim = ct_lua_integer(L, index, function, argument);
     int count = ndim ? ndim : 1;
     if (dim == 0)
-        ct_lua_raise(L, function, "'%s' is 0, but dimensions count from 1 (or from the end: -1 is the last)",
+        ct_lua_raise(L, function,
+                     "'%s' is 0, but dimensions count from 1 (or from the end: -1 is the last)",
                      argument);
     if (dim < -count || dim > count)
-        ct_lua_raise(L, function, "'%s' is %lld, but the tensor has %d dimension%s", argument, (long long)dim,
-                     ndim, ndim == 1 ? "" : "s");
+        ct_lua_raise(L, function, "'%s' is %lld, but the tensor has %d dimension%s", argument,
+                     (long long)dim, ndim, ndim == 1 ? "" : "s");
     return (int)(dim > 0 ? dim - 1 : dim + count);
 }
 
-uint32_t ct_lua_axes(lua_State *L, int index, const char *function, const char *argument, int ndim)
-{
+uint32_t ct_lua_axes(lua_State *L, int index, const char *function, const char *argument,
+                     int ndim) {
     char text[CT_LUA_TEXT];
     if (!lua_istable(L, index))
         return 1u << ct_lua_axis(L, index, function, argument, ndim);
@@ -134,20 +133,20 @@ uint32_t ct_lua_axes(lua_State *L, int index, const char *function, const char *
 }
 
 int ct_lua_extents(lua_State *L, int index, const char *function, const char *argument,
-                   int64_t extents[CT_MAX_DIMS], int *n)
-{
+                   int64_t extents[CT_MAX_DIMS], int *n) {
     char text[CT_LUA_TEXT];
     bool list = lua_istable(L, index) && !ct_lua_is_options(L, index);
     if (!list && lua_type(L, index) != LUA_TNUMBER)
-        ct_lua_raise(L, function, "'%s' must be a list of whole numbers or the numbers themselves, got %s",
+        ct_lua_raise(L, function,
+                     "'%s' must be a list of whole numbers or the numbers themselves, got %s",
                      argument, ct_lua_describe(L, index, text));
     int count = list ? (int)lua_rawlen(L, index) : 0;
     if (!list)
         while (lua_type(L, index + count) == LUA_TNUMBER)
             count++;
     if (count > CT_MAX_DIMS)
-        ct_lua_raise(L, function, "'%s' has %d entries; tensors have at most %d dimensions", argument, count,
-                     CT_MAX_DIMS);
+        ct_lua_raise(L, function, "'%s' has %d entries; tensors have at most %d dimensions",
+                     argument, count, CT_MAX_DIMS);
     for (int i = 0; i < count; i++) {
         char name[CT_LUA_TEXT];
         snprintf(name, sizeof name, "%.100s[%d]", argument, i + 1);
@@ -162,8 +161,7 @@ int ct_lua_extents(lua_State *L, int index, const char *function, const char *ar
     return index + (list ? 1 : count);
 }
 
-int ct_lua_shape(lua_State *L, int index, const char *function, ct_shape *shape)
-{
+int ct_lua_shape(lua_State *L, int index, const char *function, ct_shape *shape) {
     int64_t extents[CT_MAX_DIMS];
     int n, next = ct_lua_extents(L, index, function, "shape", extents, &n);
     ct_error error = {.status = CT_OK};
@@ -176,8 +174,7 @@ int ct_lua_shape(lua_State *L, int index, const char *function, ct_shape *shape)
     return next;
 }
 
-bool ct_lua_is_options(lua_State *L, int index)
-{
+bool ct_lua_is_options(lua_State *L, int index) {
     if (!lua_istable(L, index))
         return false;
     index = lua_absindex(L, index);
@@ -189,8 +186,7 @@ bool ct_lua_is_options(lua_State *L, int index)
     return false;
 }
 
-void ct_lua_check_options(lua_State *L, int index, const char *function, const char *const *names)
-{
+void ct_lua_check_options(lua_State *L, int index, const char *function, const char *const *names) {
     char text[CT_LUA_TEXT];
     int n = 0;
     while (names[n])
@@ -205,12 +201,13 @@ void ct_lua_check_options(lua_State *L, int index, const char *function, const c
         while (i < n && strcmp(names[i], key) != 0)
             i++;
         if (i == n)
-            ct_lua_raise(L, function, "unknown option '%.60s'%s", key, ct_lua_nearest(key, names, n, text));
+            ct_lua_raise(L, function, "unknown option '%.60s'%s", key,
+                         ct_lua_nearest(key, names, n, text));
     }
 }
 
-void ct_lua_spread_options(lua_State *L, int index, const char *function, const char *const *names)
-{
+void ct_lua_spread_options(lua_State *L, int index, const char *function,
+                           const char *const *names) {
     int n = 0;
     while (names[n])
         n++;

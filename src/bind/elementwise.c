@@ -1,6 +1,7 @@
-/* elementwise.c: element-wise functions, made from the op table: each as a method, and in place under its name
- * with "_". A Lua number beside a tensor takes the tensor's type where its kind allows (3 and 3.0 are integers,
- * 0.5 is not), so float32 stays float32 and an integer tensor times 0.5 is float32. */
+/* elementwise.c: element-wise functions, made from the op table: each as a method, and in place
+ * under its name with "_". A Lua number beside a tensor takes the tensor's type where its kind
+ * allows (3 and 3.0 are integers, 0.5 is not), so float32 stays float32 and an integer tensor times
+ * 0.5 is float32. */
 #include "bind/bind.h"
 
 typedef struct binary_method {
@@ -38,8 +39,7 @@ static const binary_method binary_methods[] = {
 enum { N_BINARY = sizeof binary_methods / sizeof *binary_methods };
 
 void ct_lua_operand(lua_State *L, int index, const char *function, const char *argument,
-                    const ct_tensor *other, ct_operand *operand)
-{
+                    const ct_tensor *other, ct_operand *operand) {
     char text[CT_LUA_TEXT];
     operand->tensor = ct_lua_to_tensor(L, index);
     if (operand->tensor) {
@@ -52,16 +52,17 @@ void ct_lua_operand(lua_State *L, int index, const char *function, const char *a
             operand->value.is_int = false; /* -0 stays -0 */
         operand->dtype = operand->value.is_int ? CT_INT64 : CT_FLOAT32;
         if (other && operand->value.is_int && !ct_lua_fits(operand->value, other->dtype))
-            ct_lua_raise(L, function, "%lld does not fit into %s; convert the tensor first, as with :to(\"int64\")",
-                         (long long)operand->value.i, ct_dtype_name(other->dtype));
+            ct_lua_raise(
+                L, function,
+                "%lld does not fit into %s; convert the tensor first, as with :to(\"int64\")",
+                (long long)operand->value.i, ct_dtype_name(other->dtype));
     } else {
         ct_lua_raise(L, function, "'%s' must be a tensor or a number, got %s", argument,
                      ct_lua_describe(L, index, text));
     }
 }
 
-ct_node *ct_operand_node(ct_lua_call *call, const ct_operand *operand)
-{
+ct_node *ct_operand_node(ct_lua_call *call, const ct_operand *operand) {
     static const ct_shape scalar = {0, {0}};
     if (operand->tensor)
         return ct_tensor_node(&call->builder, operand->tensor);
@@ -71,8 +72,7 @@ ct_node *ct_operand_node(ct_lua_call *call, const ct_operand *operand)
 }
 
 /* A power that is a product or a root is said as one: exact, and differentiable at 0. */
-static ct_node *power(ct_builder *b, ct_node *x, ct_node *y, const ct_operand *exponent)
-{
+static ct_node *power(ct_builder *b, ct_node *x, ct_node *y, const ct_operand *exponent) {
     if (!exponent->tensor && exponent->dtype != CT_BOOL && x && x->dtype != CT_BOOL) {
         if (exponent->value.f == 2)
             return ct_mul(b, x, x);
@@ -83,8 +83,7 @@ static ct_node *power(ct_builder *b, ct_node *x, ct_node *y, const ct_operand *e
 }
 
 static ct_node *binary_node(ct_lua_call *call, const binary_method *method, const ct_operand *left,
-                            const ct_operand *right)
-{
+                            const ct_operand *right) {
     ct_builder *b = &call->builder;
     ct_node *x = ct_operand_node(call, left), *y = ct_operand_node(call, right);
     if (method->logical)
@@ -94,9 +93,15 @@ static ct_node *binary_node(ct_lua_call *call, const binary_method *method, cons
     return method->exchanged ? ct_binary(b, method->op, y, x) : ct_binary(b, method->op, x, y);
 }
 
-static void binary_operands(lua_State *L, const char *name, ct_operand *left, ct_operand *right)
-{
-    ct_tensor *first = ct_lua_to_tensor(L, 1), *second = ct_lua_to_tensor(L, 2);
+static void binary_operands(lua_State *L, const char *name, ct_operand *left, ct_operand *right) {
+    left->tensor = ct_lua_to_tensor(L, 1);
+    right->tensor = ct_lua_to_tensor(L, 2);
+    if (left->tensor && right->tensor) { /* the common case, which operators are fast for */
+        left->dtype = left->tensor->dtype;
+        right->dtype = right->tensor->dtype;
+        return;
+    }
+    ct_tensor *first = left->tensor, *second = right->tensor;
     if (!first && !second)
         ct_lua_tensor(L, 1, name, "self");
     ct_lua_operand(L, 1, name, "self", second, left);
@@ -104,8 +109,7 @@ static void binary_operands(lua_State *L, const char *name, ct_operand *left, ct
 }
 
 /* upvalue 1: the place in binary_methods */
-static int binary(lua_State *L)
-{
+static int binary(lua_State *L) {
     const binary_method *method = &binary_methods[lua_tointeger(L, lua_upvalueindex(1))];
     ct_operand left, right;
     ct_lua_call call;
@@ -114,20 +118,19 @@ static int binary(lua_State *L)
     return ct_lua_finish(&call, binary_node(&call, method, &left, &right));
 }
 
-static int kind(ct_dtype dtype)
-{
+static int kind(ct_dtype dtype) {
     return ct_dtype_is_float(dtype) ? 2 : ct_dtype_is_int(dtype) ? 1 : 0;
 }
 
-/* Writes a result over the tensor at index 1 and returns that. A result of a higher kind is refused, for its
- * fractions would be lost without a word. */
-static int write_back(ct_lua_call *call, ct_tensor *target, ct_node *node)
-{
+/* Writes a result over the tensor at index 1 and returns that. A result of a higher kind is
+ * refused, for its fractions would be lost without a word. */
+static int write_back(ct_lua_call *call, ct_tensor *target, ct_node *node) {
     bool ok = false;
     if (node && kind(node->dtype) > kind(target->dtype)) {
         ct_dtype found = node->dtype;
         ct_builder_end(&call->builder);
-        return ct_lua_raise(call->L, call->function, "the result is %s, which a tensor of %s cannot hold; convert it first",
+        return ct_lua_raise(call->L, call->function,
+                            "the result is %s, which a tensor of %s cannot hold; convert it first",
                             ct_dtype_name(found), ct_dtype_name(target->dtype));
     }
     if (node)
@@ -138,8 +141,7 @@ static int write_back(ct_lua_call *call, ct_tensor *target, ct_node *node)
 }
 
 /* upvalue 1: the place in binary_methods; 2: the name with "_" */
-static int binary_in_place(lua_State *L)
-{
+static int binary_in_place(lua_State *L) {
     const binary_method *method = &binary_methods[lua_tointeger(L, lua_upvalueindex(1))];
     const char *name = lua_tostring(L, lua_upvalueindex(2));
     ct_tensor *target = ct_lua_tensor(L, 1, name, "self");
@@ -151,8 +153,7 @@ static int binary_in_place(lua_State *L)
 }
 
 /* upvalue 1: the op */
-static int unary(lua_State *L)
-{
+static int unary(lua_State *L) {
     ct_op op = (ct_op)lua_tointeger(L, lua_upvalueindex(1));
     const char *name = ct_op_table[op].name;
     ct_tensor *tensor = ct_lua_tensor(L, 1, name, "self");
@@ -161,8 +162,7 @@ static int unary(lua_State *L)
     return ct_lua_finish(&call, ct_unary(&call.builder, op, ct_lua_node(&call, tensor)));
 }
 
-static int unary_in_place(lua_State *L)
-{
+static int unary_in_place(lua_State *L) {
     ct_op op = (ct_op)lua_tointeger(L, lua_upvalueindex(1));
     const char *name = lua_tostring(L, lua_upvalueindex(2));
     ct_tensor *tensor = ct_lua_tensor(L, 1, name, "self");
@@ -171,22 +171,19 @@ static int unary_in_place(lua_State *L)
     return write_back(&call, tensor, ct_unary(&call.builder, op, ct_lua_node(&call, tensor)));
 }
 
-static ct_node *logical_not_node(ct_lua_call *call, ct_tensor *tensor)
-{
+static ct_node *logical_not_node(ct_lua_call *call, ct_tensor *tensor) {
     ct_builder *b = &call->builder;
     return ct_unary(b, CT_BITNOT, ct_cast(b, ct_lua_node(call, tensor), CT_BOOL));
 }
 
-static int logical_not(lua_State *L)
-{
+static int logical_not(lua_State *L) {
     ct_tensor *tensor = ct_lua_tensor(L, 1, "logical_not", "self");
     ct_lua_call call;
     ct_lua_begin(&call, L, "logical_not");
     return ct_lua_finish(&call, logical_not_node(&call, tensor));
 }
 
-static int logical_not_in_place(lua_State *L)
-{
+static int logical_not_in_place(lua_State *L) {
     ct_tensor *tensor = ct_lua_tensor(L, 1, "logical_not_", "self");
     ct_lua_call call;
     ct_lua_begin(&call, L, "logical_not_");
@@ -194,8 +191,7 @@ static int logical_not_in_place(lua_State *L)
 }
 
 /* core.where(condition, x, y) */
-static int where(lua_State *L)
-{
+static int where(lua_State *L) {
     ct_operand x, y;
     ct_lua_call call;
     ct_tensor *condition = ct_lua_tensor(L, 1, "where", "condition");
@@ -210,9 +206,8 @@ static int where(lua_State *L)
     return ct_lua_finish(&call, ct_where(&call.builder, c, a, b));
 }
 
-static void add_closure(lua_State *L, int table, const char *name, const char *suffix, lua_Integer upvalue,
-                        lua_CFunction function)
-{
+static void add_closure(lua_State *L, int table, const char *name, const char *suffix,
+                        lua_Integer upvalue, lua_CFunction function) {
     lua_pushfstring(L, "%s%s", name, suffix);
     lua_pushinteger(L, upvalue);
     lua_pushvalue(L, -2);
@@ -221,14 +216,22 @@ static void add_closure(lua_State *L, int table, const char *name, const char *s
 }
 
 /* The operators of Lua, as the methods they stand for; bit operators are heard by Lua 5.4 alone. */
-static void add_operators(lua_State *L, int methods)
-{
+static void add_operators(lua_State *L, int methods) {
     static const char *const operators[][2] = {
-        {"__add", "add"},         {"__sub", "sub"},          {"__mul", "mul"},
-        {"__div", "div"},         {"__mod", "remainder"},    {"__pow", "pow"},
-        {"__unm", "neg"},         {"__idiv", "floor_divide"}, {"__band", "bitwise_and"},
-        {"__bor", "bitwise_or"},  {"__bxor", "bitwise_xor"}, {"__bnot", "bitwise_not"},
-        {"__shl", "bitwise_left_shift"}, {"__shr", "bitwise_right_shift"},
+        {"__add", "add"},
+        {"__sub", "sub"},
+        {"__mul", "mul"},
+        {"__div", "div"},
+        {"__mod", "remainder"},
+        {"__pow", "pow"},
+        {"__unm", "neg"},
+        {"__idiv", "floor_divide"},
+        {"__band", "bitwise_and"},
+        {"__bor", "bitwise_or"},
+        {"__bxor", "bitwise_xor"},
+        {"__bnot", "bitwise_not"},
+        {"__shl", "bitwise_left_shift"},
+        {"__shr", "bitwise_right_shift"},
     };
     ct_lua_push_metatable(L);
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
@@ -238,8 +241,7 @@ static void add_operators(lua_State *L, int methods)
     lua_pop(L, 1);
 }
 
-void ct_open_elementwise(lua_State *L, int core, int methods)
-{
+void ct_open_elementwise(lua_State *L, int core, int methods) {
     static const luaL_Reg functions[] = {{"where", where}, {NULL, NULL}};
     static const luaL_Reg method_functions[] = {
         {"logical_not", logical_not}, {"logical_not_", logical_not_in_place}, {NULL, NULL}};

@@ -1,5 +1,5 @@
-/* error.c: the one place that raises Lua errors. A message starts with the user's script line: that of the
- * first frame whose chunk is not one of ctrain's own Lua files. */
+/* error.c: the one place that raises Lua errors. A message starts with the user's script line: that
+ * of the first frame whose chunk is not one of ctrain's own Lua files. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,16 +7,14 @@
 
 #include "bind/bind.h"
 
-static bool is_own(const ct_bind *bind, const char *source)
-{
+static bool is_own(const ct_bind *bind, const char *source) {
     if (source[0] != '@')
         return false;
     return strncmp(source + 1, "ctrain/", 7) == 0 ||
            (bind->own && strncmp(source + 1, bind->own, bind->own_length) == 0);
 }
 
-static bool user_frame(lua_State *L, const ct_bind *bind, lua_Debug *frame)
-{
+static bool user_frame(lua_State *L, const ct_bind *bind, lua_Debug *frame) {
     for (int level = 1; lua_getstack(L, level, frame); level++) { /* 0 is the C function */
         lua_getinfo(L, "Sl", frame);
         if (frame->currentline > 0 && !is_own(bind, frame->source))
@@ -25,8 +23,7 @@ static bool user_frame(lua_State *L, const ct_bind *bind, lua_Debug *frame)
     return false;
 }
 
-ct_line ct_lua_where(void *context)
-{
+ct_line ct_lua_where(void *context) {
     ct_bind *bind = context;
     if (!bind->line_known) {
         lua_Debug frame;
@@ -42,8 +39,7 @@ ct_line ct_lua_where(void *context)
     return bind->line;
 }
 
-static int raise_message(lua_State *L, const char *function, const char *message)
-{
+static int raise_message(lua_State *L, const char *function, const char *message) {
     lua_Debug frame;
     ct_bind *bind = ct_bind_of(L);
     char place[LUA_IDSIZE + 32] = "";
@@ -62,8 +58,7 @@ static int raise_message(lua_State *L, const char *function, const char *message
     return lua_error(L);
 }
 
-int ct_lua_raise(lua_State *L, const char *function, const char *format, ...)
-{
+int ct_lua_raise(lua_State *L, const char *function, const char *format, ...) {
     char message[1024];
     va_list arguments;
     va_start(arguments, format);
@@ -74,13 +69,11 @@ int ct_lua_raise(lua_State *L, const char *function, const char *format, ...)
 
 static const char kept_key;
 
-void ct_lua_keep_error(lua_State *L)
-{
+void ct_lua_keep_error(lua_State *L) {
     lua_rawsetp(L, LUA_REGISTRYINDEX, &kept_key);
 }
 
-int ct_lua_raise_error(lua_State *L, const char *function, const ct_error *error)
-{
+int ct_lua_raise_error(lua_State *L, const char *function, const ct_error *error) {
     if (error->status == CT_ERR_LUA) { /* what a script raised passes unchanged */
         lua_rawgetp(L, LUA_REGISTRYINDEX, &kept_key);
         lua_pushnil(L);
@@ -92,8 +85,7 @@ int ct_lua_raise_error(lua_State *L, const char *function, const ct_error *error
     return raise_message(L, function, error->message[0] ? error->message : "memory is out");
 }
 
-const char *ct_lua_number_text(double value, char text[CT_LUA_TEXT])
-{
+const char *ct_lua_number_text(double value, char text[CT_LUA_TEXT]) {
     if (isnan(value))
         snprintf(text, CT_LUA_TEXT, "nan");
     else
@@ -101,17 +93,15 @@ const char *ct_lua_number_text(double value, char text[CT_LUA_TEXT])
     return text;
 }
 
-const char *ct_lua_describe(lua_State *L, int index, char text[CT_LUA_TEXT])
-{
+const char *ct_lua_describe(lua_State *L, int index, char text[CT_LUA_TEXT]) {
     char part[CT_LUA_TEXT], extents[CT_SHAPE_TEXT];
     const ct_tensor *tensor;
     switch (lua_type(L, index)) {
     case LUA_TNONE:
-    case LUA_TNIL:
-        snprintf(text, CT_LUA_TEXT, "nil");
-        break;
+    case LUA_TNIL: snprintf(text, CT_LUA_TEXT, "nil"); break;
     case LUA_TNUMBER:
-        snprintf(text, CT_LUA_TEXT, "the number %.32s", ct_lua_number_text(lua_tonumber(L, index), part));
+        snprintf(text, CT_LUA_TEXT, "the number %.32s",
+                 ct_lua_number_text(lua_tonumber(L, index), part));
         break;
     case LUA_TBOOLEAN:
         snprintf(text, CT_LUA_TEXT, "%s", lua_toboolean(L, index) ? "true" : "false");
@@ -133,8 +123,7 @@ const char *ct_lua_describe(lua_State *L, int index, char text[CT_LUA_TEXT])
 #define LONGEST 40
 
 /* Edit distance with exchanges of neighbours (Damerau), for words up to LONGEST. */
-static int distance(const char *a, const char *b)
-{
+static int distance(const char *a, const char *b) {
     int n = (int)strlen(a), m = (int)strlen(b);
     if (n > LONGEST || m > LONGEST)
         return LONGEST;
@@ -148,7 +137,8 @@ static int distance(const char *a, const char *b)
             int best = before[j - 1] + (a[i - 1] != b[j - 1]);
             best = before[j] + 1 < best ? before[j] + 1 : best;
             best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && earlier[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                earlier[j - 2] + 1 < best)
                 best = earlier[j - 2] + 1;
             now[j] = best;
         }
@@ -159,23 +149,22 @@ static int distance(const char *a, const char *b)
 }
 
 /* Keeps the better of two guesses; too far a name is none. */
-static void consider(const char *wrong, const char *name, const char **best, int *best_distance)
-{
+static void consider(const char *wrong, const char *name, const char **best, int *best_distance) {
     int d = distance(wrong, name), allowed = (int)strlen(wrong) / 3 + 1;
-    if (d <= allowed && d < (int)strlen(wrong) && (!*best || d < *best_distance || (d == *best_distance && strcmp(name, *best) < 0)))
+    if (d <= allowed && d < (int)strlen(wrong) &&
+        (!*best || d < *best_distance || (d == *best_distance && strcmp(name, *best) < 0)))
         *best = name, *best_distance = d;
 }
 
-static const char *suggestion(const char *best, char text[CT_LUA_TEXT])
-{
+static const char *suggestion(const char *best, char text[CT_LUA_TEXT]) {
     text[0] = 0;
     if (best)
         snprintf(text, CT_LUA_TEXT, " (did you mean '%.100s'?)", best);
     return text;
 }
 
-const char *ct_lua_nearest(const char *wrong, const char *const *names, int n, char text[CT_LUA_TEXT])
-{
+const char *ct_lua_nearest(const char *wrong, const char *const *names, int n,
+                           char text[CT_LUA_TEXT]) {
     const char *best = NULL;
     int best_distance = 0;
     for (int i = 0; i < n; i++)
@@ -183,8 +172,7 @@ const char *ct_lua_nearest(const char *wrong, const char *const *names, int n, c
     return suggestion(best, text);
 }
 
-const char *ct_lua_nearest_key(lua_State *L, int table, const char *wrong, char text[CT_LUA_TEXT])
-{
+const char *ct_lua_nearest_key(lua_State *L, int table, const char *wrong, char text[CT_LUA_TEXT]) {
     const char *best = NULL;
     int best_distance = 0;
     table = lua_absindex(L, table);

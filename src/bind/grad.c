@@ -6,8 +6,7 @@
 #include "graph/grad.h"
 
 /* backward(gradient, retain_graph, create_graph) */
-static int backward(lua_State *L)
-{
+static int backward(lua_State *L) {
     static const char *const options[] = {"gradient", "retain_graph", "create_graph", NULL};
     ct_error error = {.status = CT_OK};
     ct_tensor *root = ct_lua_tensor(L, 1, "backward", "self");
@@ -21,9 +20,10 @@ static int backward(lua_State *L)
     return 0;
 }
 
-/* An array of tensors in a userdata, from one tensor or a list at `index`; nils stay NULL where allowed. */
-static ct_tensor **read_tensors(lua_State *L, int index, const char *argument, bool nils, int due, int *n)
-{
+/* An array of tensors in a userdata, from one tensor or a list at `index`; nils stay NULL where
+ * allowed. */
+static ct_tensor **read_tensors(lua_State *L, int index, const char *argument, bool nils, int due,
+                                int *n) {
     char text[CT_LUA_TEXT];
     bool single = ct_lua_to_tensor(L, index) != NULL;
     if (!single && !lua_istable(L, index))
@@ -33,7 +33,8 @@ static ct_tensor **read_tensors(lua_State *L, int index, const char *argument, b
     if (count == 0)
         ct_lua_raise(L, "grad", "'%s' is an empty list", argument);
     if (due > 0 && count != due)
-        ct_lua_raise(L, "grad", "'%s' has %d entries where there are %d outputs", argument, count, due);
+        ct_lua_raise(L, "grad", "'%s' has %d entries where there are %d outputs", argument, count,
+                     due);
     ct_tensor **tensors = lua_newuserdatauv(L, (size_t)count * sizeof *tensors, 0);
     for (int i = 0; i < count; i++) {
         if (single)
@@ -42,18 +43,19 @@ static ct_tensor **read_tensors(lua_State *L, int index, const char *argument, b
             lua_rawgeti(L, index, i + 1);
         tensors[i] = ct_lua_to_tensor(L, -1);
         if (!tensors[i] && !(nils && lua_isnil(L, -1)))
-            ct_lua_raise(L, "grad", "'%s[%d]' must be a tensor, got %s", argument, i + 1, ct_lua_describe(L, -1, text));
+            ct_lua_raise(L, "grad", "'%s[%d]' must be a tensor, got %s", argument, i + 1,
+                         ct_lua_describe(L, -1, text));
         lua_pop(L, 1);
     }
     *n = count;
     return tensors;
 }
 
-/* grad(outputs, inputs, {grad_outputs, retain_graph, create_graph, allow_unused}): a tensor for a tensor, a list
- * for a list */
-static int grad(lua_State *L)
-{
-    static const char *const options[] = {"grad_outputs", "retain_graph", "create_graph", "allow_unused", NULL};
+/* grad(outputs, inputs, {grad_outputs, retain_graph, create_graph, allow_unused}): a tensor for a
+ * tensor, a list for a list */
+static int grad(lua_State *L) {
+    static const char *const options[] = {"grad_outputs", "retain_graph", "create_graph",
+                                          "allow_unused", NULL};
     enum { GRAD_OUTPUTS = 3, RETAIN, CREATE, ALLOW_UNUSED };
     ct_error error = {.status = CT_OK};
     int n_outputs, n_inputs, n_seeds;
@@ -77,7 +79,8 @@ static int grad(lua_State *L)
     }
     ct_tensor **gradients = lua_newuserdatauv(L, (size_t)n_inputs * sizeof *gradients, 0);
     ct_bind_of(L);
-    if (ct_gradients(outputs, seeds, n_outputs, inputs, n_inputs, retain, create, gradients, &error) != CT_OK)
+    if (ct_gradients(outputs, seeds, n_outputs, inputs, n_inputs, retain, create, gradients,
+                     &error) != CT_OK)
         return ct_lua_raise_error(L, "grad", &error);
     int missing = 0;
     for (int i = 0; i < n_inputs; i++) {
@@ -92,7 +95,9 @@ static int grad(lua_State *L)
         lua_pop(L, 1);
     }
     if (missing && !unused)
-        return ct_lua_raise(L, "grad", "the outputs do not depend on 'inputs[%d]'; with {allow_unused = true} its gradient is %s",
+        return ct_lua_raise(L, "grad",
+                            "the outputs do not depend on 'inputs[%d]'; with {allow_unused = true} "
+                            "its gradient is %s",
                             missing, single ? "nil" : "false");
     if (!single) {
         lua_pushvalue(L, list);
@@ -106,11 +111,11 @@ static int grad(lua_State *L)
 }
 
 /* no_grad(fn, ...): fn(...) with nothing recorded for gradients; its results */
-static int no_grad(lua_State *L)
-{
+static int no_grad(lua_State *L) {
     char text[CT_LUA_TEXT];
     if (!lua_isfunction(L, 1))
-        return ct_lua_raise(L, "ct.no_grad", "'fn' must be a function, got %s", ct_lua_describe(L, 1, text));
+        return ct_lua_raise(L, "ct.no_grad", "'fn' must be a function, got %s",
+                            ct_lua_describe(L, 1, text));
     ct_runtime *runtime = ct_bind_of(L)->runtime;
     int before = runtime->no_grad;
     runtime->no_grad = before + 1;
@@ -120,11 +125,11 @@ static int no_grad(lua_State *L)
 }
 
 /* enable_grad(fn, ...): the opposite, inside no_grad */
-static int enable_grad(lua_State *L)
-{
+static int enable_grad(lua_State *L) {
     char text[CT_LUA_TEXT];
     if (!lua_isfunction(L, 1))
-        return ct_lua_raise(L, "ct.enable_grad", "'fn' must be a function, got %s", ct_lua_describe(L, 1, text));
+        return ct_lua_raise(L, "ct.enable_grad", "'fn' must be a function, got %s",
+                            ct_lua_describe(L, 1, text));
     ct_runtime *runtime = ct_bind_of(L)->runtime;
     int before = runtime->no_grad;
     runtime->no_grad = 0;
@@ -133,22 +138,19 @@ static int enable_grad(lua_State *L)
     return ok ? lua_gettop(L) : lua_error(L);
 }
 
-static int is_grad_enabled(lua_State *L)
-{
+static int is_grad_enabled(lua_State *L) {
     lua_pushboolean(L, ct_bind_of(L)->runtime->no_grad == 0);
     return 1;
 }
 
-static int detach(lua_State *L)
-{
+static int detach(lua_State *L) {
     ct_error error = {.status = CT_OK};
     ct_tensor *tensor = ct_lua_tensor(L, 1, "detach", "self");
     ct_tensor **box = ct_lua_push_empty(L, ct_bind_of(L));
     return ct_lua_result(L, box, ct_tensor_detach(tensor, &error), &error, "detach");
 }
 
-static int requires_grad(lua_State *L)
-{
+static int requires_grad(lua_State *L) {
     ct_error error = {.status = CT_OK};
     ct_tensor *tensor = ct_lua_tensor(L, 1, "requires_grad_", "self");
     bool flag = ct_lua_flag(L, 2, "requires_grad_", "requires_grad", true);
@@ -159,7 +161,8 @@ static int requires_grad(lua_State *L)
     return 1;
 }
 
-/* ---- Functions with a gradient of their own ---------------------------------------------------------- */
+/* ---- Functions with a gradient of their own
+ * ---------------------------------------------------------- */
 
 typedef struct lua_gradient {
     ct_lua_link *link;
@@ -174,8 +177,7 @@ typedef struct gradient_call {
     int n;
 } gradient_call;
 
-static void release_gradient(void *context)
-{
+static void release_gradient(void *context) {
     lua_gradient *own = context;
     if (own->link->state)
         luaL_unref(own->link->state, LUA_REGISTRYINDEX, own->function);
@@ -184,8 +186,7 @@ static void release_gradient(void *context)
 }
 
 /* Runs protected: gradient -> fn(gradient) -> as many tensors, or nil, as there are inputs. */
-static int call_gradient(lua_State *L)
-{
+static int call_gradient(lua_State *L) {
     gradient_call *c = lua_touserdata(L, 1);
     char text[CT_LUA_TEXT];
     ct_error error = {.status = CT_OK};
@@ -197,8 +198,10 @@ static int call_gradient(lua_State *L)
         int index = i - c->n;
         ct_tensor *tensor = ct_lua_to_tensor(L, index);
         if (!tensor && !lua_isnil(L, index))
-            return ct_lua_raise(L, "backward", "result %d of a custom backward function must be a tensor or nil, got %s",
-                                i + 1, ct_lua_describe(L, index, text));
+            return ct_lua_raise(
+                L, "backward",
+                "result %d of a custom backward function must be a tensor or nil, got %s", i + 1,
+                ct_lua_describe(L, index, text));
         if (!tensor)
             continue;
         ct_builder b;
@@ -210,14 +213,15 @@ static int call_gradient(lua_State *L)
     return 0;
 }
 
-static ct_status run_gradient(void *context, ct_node *gradient, ct_node **gradients, int n, ct_error *error)
-{
+static ct_status run_gradient(void *context, ct_node *gradient, ct_node **gradients, int n,
+                              ct_error *error) {
     lua_gradient *own = context;
     gradient_call call = {own, gradient, gradients, n};
     for (int i = 0; i < n; i++)
         gradients[i] = NULL;
     if (!own->link->state)
-        return ct_fail(error, CT_ERR_STATE, "backward: the Lua state of a custom function is closed");
+        return ct_fail(error, CT_ERR_STATE,
+                       "backward: the Lua state of a custom function is closed");
     lua_State *L = own->bind->state;
     if (!lua_checkstack(L, n + 16))
         return ct_fail(error, CT_ERR_MEMORY, "backward: memory is out");
@@ -230,7 +234,8 @@ static ct_status run_gradient(void *context, ct_node *gradient, ct_node **gradie
     ct_status status = CT_OK;
     if (!ok) {
         const char *message = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
-        status = ct_fail(error, CT_ERR_LUA, "%s", message ? message : "an error value that is not text");
+        status =
+            ct_fail(error, CT_ERR_LUA, "%s", message ? message : "an error value that is not text");
         lua_pushvalue(L, -1);
         ct_lua_keep_error(L);
         for (int i = 0; i < n; i++) {
@@ -242,17 +247,17 @@ static ct_status run_gradient(void *context, ct_node *gradient, ct_node **gradie
     return status;
 }
 
-/* custom(value, inputs, backward): value, whose gradient goes to backward(gradient), which returns those of the
- * inputs (nil: none) */
-static int custom(lua_State *L)
-{
+/* custom(value, inputs, backward): value, whose gradient goes to backward(gradient), which returns
+ * those of the inputs (nil: none) */
+static int custom(lua_State *L) {
     int n;
     char text[CT_LUA_TEXT];
     ct_lua_call call;
     ct_tensor *value = ct_lua_tensor(L, 1, "ct.custom", "value");
     ct_tensor **inputs = read_tensors(L, 2, "inputs", false, 0, &n);
     if (!lua_isfunction(L, 3))
-        return ct_lua_raise(L, "ct.custom", "'backward' must be a function, got %s", ct_lua_describe(L, 3, text));
+        return ct_lua_raise(L, "ct.custom", "'backward' must be a function, got %s",
+                            ct_lua_describe(L, 3, text));
     ct_node **nodes = lua_newuserdatauv(L, (size_t)n * sizeof *nodes, 0);
     ct_bind *bind = ct_bind_of(L);
     lua_pushvalue(L, 3);
@@ -276,14 +281,19 @@ static int custom(lua_State *L)
     return ct_lua_finish(&call, ct_custom_node(&call.builder, x, nodes, n, custom_node));
 }
 
-void ct_open_grad(lua_State *L, int core, int methods)
-{
+void ct_open_grad(lua_State *L, int core, int methods) {
     static const luaL_Reg functions[] = {
-        {"grad", grad},     {"no_grad", no_grad}, {"enable_grad", enable_grad}, {"is_grad_enabled", is_grad_enabled},
-        {"custom", custom}, {NULL, NULL},
+        {"grad", grad},
+        {"no_grad", no_grad},
+        {"enable_grad", enable_grad},
+        {"is_grad_enabled", is_grad_enabled},
+        {"custom", custom},
+        {NULL, NULL},
     };
-    static const luaL_Reg method_functions[] = {
-        {"backward", backward}, {"detach", detach}, {"requires_grad_", requires_grad}, {NULL, NULL}};
+    static const luaL_Reg method_functions[] = {{"backward", backward},
+                                                {"detach", detach},
+                                                {"requires_grad_", requires_grad},
+                                                {NULL, NULL}};
     ct_lua_add(L, core, functions);
     ct_lua_add(L, methods, method_functions);
 }

@@ -1,5 +1,6 @@
-/* host.c: the Lua side of ctrain.h: a runtime with a Lua 5.4 state that carries ctrain's Lua files inside. Every
- * call from the host runs protected on the main state and leaves its stack as it was. */
+/* host.c: the Lua side of ctrain.h: a runtime with a Lua 5.4 state that carries ctrain's Lua files
+ * inside. Every call from the host runs protected on the main state and leaves its stack as it was.
+ */
 #ifdef CT_LUA54
 
 #include <string.h>
@@ -8,8 +9,7 @@
 #include "bind/bind.h"
 #include "bind/host.h"
 
-static const struct ct_lua_file *find_file(const char *name)
-{
+static const struct ct_lua_file *find_file(const char *name) {
     for (const struct ct_lua_file *file = ct_lua_files; file->name; file++)
         if (strcmp(file->name, name) == 0)
             return file;
@@ -17,8 +17,7 @@ static const struct ct_lua_file *find_file(const char *name)
 }
 
 /* A searcher for `require`: "ctrain.nn" is the file "ctrain/nn.lua" or "ctrain/nn/init.lua". */
-static int search_file(lua_State *L)
-{
+static int search_file(lua_State *L) {
     const char *module = luaL_checkstring(L, 1);
     if (strcmp(module, "ctrain.core") == 0) {
         lua_pushcfunction(L, luaopen_ctrain_core);
@@ -41,8 +40,7 @@ static int search_file(lua_State *L)
 }
 
 /* The state's own libraries, the binding, and the searcher in front of all others. */
-static int open_state(lua_State *L)
-{
+static int open_state(lua_State *L) {
     ct_runtime *runtime = lua_touserdata(L, 1);
     luaL_openlibs(L);
     ct_bind_create(L, runtime);
@@ -57,22 +55,19 @@ static int open_state(lua_State *L)
     return 0;
 }
 
-static void close_state(void *state)
-{
+static void close_state(void *state) {
     lua_close(state);
 }
 
 /* The host may now make tensors itself: they have no script line. */
-static void leave(lua_State *L)
-{
+static void leave(lua_State *L) {
     ct_bind *bind = ct_bind_of(L);
     bind->line = (ct_line){NULL, 0};
     bind->line_known = true;
 }
 
 /* The error value on top, popped, as a ct_error. */
-static ct_status fail_from_lua(lua_State *L, ct_error *error)
-{
+static ct_status fail_from_lua(lua_State *L, ct_error *error) {
     size_t length;
     const char *message = luaL_tolstring(L, -1, &length);
     ct_status status = ct_fail(error, CT_ERR_LUA, "%s", message);
@@ -80,8 +75,7 @@ static ct_status fail_from_lua(lua_State *L, ct_error *error)
     return status;
 }
 
-ct_runtime *ct_runtime_new(const ct_config *config, ct_error *error)
-{
+ct_runtime *ct_runtime_new(const ct_config *config, ct_error *error) {
     ct_runtime *runtime = ct_runtime_create(config, error);
     lua_State *L = runtime ? luaL_newstate() : NULL;
     if (!L) {
@@ -105,8 +99,7 @@ ct_runtime *ct_runtime_new(const ct_config *config, ct_error *error)
     return runtime;
 }
 
-void ct_runtime_free(ct_runtime *runtime)
-{
+void ct_runtime_free(ct_runtime *runtime) {
     if (!runtime)
         return;
     if (runtime->lua)
@@ -115,21 +108,19 @@ void ct_runtime_free(ct_runtime *runtime)
     ct_runtime_drop(runtime);
 }
 
-lua_State *ct_host_state(ct_runtime *runtime)
-{
+lua_State *ct_host_state(ct_runtime *runtime) {
     return runtime->lua;
 }
 
 /* The chunk that loading left on the stack is run, or its error kept. */
-static ct_status run_loaded(lua_State *L, int loaded, ct_error *error)
-{
+static ct_status run_loaded(lua_State *L, int loaded, ct_error *error) {
     if (loaded != LUA_OK || !ct_lua_protected(L, 0, 0))
         return fail_from_lua(L, error);
     return CT_OK;
 }
 
-ct_status ct_run_string(ct_runtime *runtime, const char *source, const char *name, ct_error *error)
-{
+ct_status ct_run_string(ct_runtime *runtime, const char *source, const char *name,
+                        ct_error *error) {
     lua_State *L = runtime->lua;
     int top = lua_gettop(L);
     char chunk[256] = "=";
@@ -140,8 +131,7 @@ ct_status ct_run_string(ct_runtime *runtime, const char *source, const char *nam
     return status;
 }
 
-ct_status ct_run_file(ct_runtime *runtime, const char *path, ct_error *error)
-{
+ct_status ct_run_file(ct_runtime *runtime, const char *path, ct_error *error) {
     lua_State *L = runtime->lua;
     int top = lua_gettop(L);
     ct_status status = run_loaded(L, luaL_loadfile(L, path), error);
@@ -158,15 +148,15 @@ typedef struct host_call {
 } host_call;
 
 /* Runs protected: arguments in, the function's results out. */
-static int call_function(lua_State *L)
-{
+static int call_function(lua_State *L) {
     host_call *c = lua_touserdata(L, 1);
     char text[CT_LUA_TEXT];
     ct_bind *bind = ct_bind_of(L);
     luaL_checkstack(L, c->n_arguments + c->n_results + 8, "too many arguments");
     lua_getglobal(L, c->name);
     if (!lua_isfunction(L, -1))
-        return luaL_error(L, "there is no global function '%s', it is %s", c->name, ct_lua_describe(L, -1, text));
+        return luaL_error(L, "there is no global function '%s', it is %s", c->name,
+                          ct_lua_describe(L, -1, text));
     for (int i = 0; i < c->n_arguments; i++) {
         ct_tensor **box = ct_lua_push_empty(L, bind);
         *box = ct_tensor_retain(c->arguments[i]);
@@ -182,9 +172,8 @@ static int call_function(lua_State *L)
     return 0;
 }
 
-ct_status ct_call(ct_runtime *runtime, const char *name, ct_tensor *const *arguments, int n_arguments,
-                  ct_tensor **results, int n_results, ct_error *error)
-{
+ct_status ct_call(ct_runtime *runtime, const char *name, ct_tensor *const *arguments,
+                  int n_arguments, ct_tensor **results, int n_results, ct_error *error) {
     lua_State *L = runtime->lua;
     host_call call = {name, arguments, results, n_arguments, n_results};
     for (int i = 0; i < n_results; i++)

@@ -1,5 +1,5 @@
-/* host.h: what the command line takes from the binding beside ctrain.h: the Lua state of a runtime, and the Lua
- * files that the library carries. */
+/* host.h: what the command line takes from the binding beside ctrain.h: the Lua state of a runtime,
+ * and the Lua files that the library carries. */
 #ifndef CT_BIND_HOST_H
 #define CT_BIND_HOST_H
 

@@ -2,22 +2,23 @@
 #include "bind/bind.h"
 
 /* The dtype and shape that parts of a list joined along a dimension have. */
-static void read_parts(lua_State *L, int n, int *axis, ct_dtype *dtype, ct_shape *shape)
-{
+static void read_parts(lua_State *L, int n, int *axis, ct_dtype *dtype, ct_shape *shape) {
     char text[CT_LUA_TEXT], first_text[CT_SHAPE_TEXT], here[CT_SHAPE_TEXT];
     const ct_tensor *first = NULL;
     for (int i = 1; i <= n; i++) {
         lua_rawgeti(L, 1, i);
         const ct_tensor *part = ct_lua_to_tensor(L, -1);
         if (!part)
-            ct_lua_raise(L, "cat", "'tensors[%d]' must be a tensor, got %s", i, ct_lua_describe(L, -1, text));
+            ct_lua_raise(L, "cat", "'tensors[%d]' must be a tensor, got %s", i,
+                         ct_lua_describe(L, -1, text));
         if (part->view.shape.ndim == 0)
             ct_lua_raise(L, "cat", "'tensors[%d]' has no dimensions; stack joins 0-d tensors", i);
         lua_pop(L, 1);
         *dtype = i == 1 ? part->dtype : ct_dtype_promote(*dtype, part->dtype);
         if (!first) {
             first = part;
-            *axis = lua_isnoneornil(L, 2) ? 0 : ct_lua_axis(L, 2, "cat", "dim", part->view.shape.ndim);
+            *axis =
+                lua_isnoneornil(L, 2) ? 0 : ct_lua_axis(L, 2, "cat", "dim", part->view.shape.ndim);
             *shape = part->view.shape;
             continue;
         }
@@ -25,16 +26,17 @@ static void read_parts(lua_State *L, int n, int *axis, ct_dtype *dtype, ct_shape
         for (int d = 0; fits && d < shape->ndim; d++)
             fits = d == *axis || part->view.shape.dim[d] == shape->dim[d];
         if (!fits)
-            ct_lua_raise(L, "cat", "'tensors[%d]' has shape %s, which does not continue %s along dimension %d", i,
-                         ct_shape_text(&part->view.shape, here), ct_shape_text(&first->view.shape, first_text),
-                         *axis + 1);
+            ct_lua_raise(
+                L, "cat",
+                "'tensors[%d]' has shape %s, which does not continue %s along dimension %d", i,
+                ct_shape_text(&part->view.shape, here),
+                ct_shape_text(&first->view.shape, first_text), *axis + 1);
         shape->dim[*axis] += part->view.shape.dim[*axis];
     }
 }
 
 /* Writes the parts of the list at index 1 behind each other into `whole`. */
-static bool join(ct_lua_call *call, ct_tensor *whole, ct_tensor *const *parts, int n, int axis)
-{
+static bool join(ct_lua_call *call, ct_tensor *whole, ct_tensor *const *parts, int n, int axis) {
     ct_builder *b = &call->builder;
     int64_t start = 0;
     bool ok = true;
@@ -51,8 +53,7 @@ static bool join(ct_lua_call *call, ct_tensor *whole, ct_tensor *const *parts, i
 }
 
 /* cat(list of tensors, dim = 1) */
-static int cat(lua_State *L)
-{
+static int cat(lua_State *L) {
     static const char *const options[] = {"dim", NULL};
     char text[CT_LUA_TEXT];
     int axis = 0, n;
@@ -74,13 +75,13 @@ static int cat(lua_State *L)
         lua_pop(L, 1);
     }
     ct_lua_begin(&call, L, "cat");
-    *call.result = ct_tensor_new(ct_constant(&call.builder, dtype, &shape, ct_scalar_int(0)), &call.error);
+    *call.result =
+        ct_tensor_new(ct_constant(&call.builder, dtype, &shape, ct_scalar_int(0)), &call.error);
     ct_lua_end(&call, *call.result && join(&call, *call.result, parts, n, axis));
     return 1;
 }
 
-void ct_open_join(lua_State *L, int core, int methods)
-{
+void ct_open_join(lua_State *L, int core, int methods) {
     static const luaL_Reg functions[] = {{"cat", cat}, {NULL, NULL}};
     (void)methods;
     ct_lua_add(L, core, functions);

@@ -1,5 +1,6 @@
-/* module.c: `require "ctrain.core"`. Each Lua state has one binding and one runtime, kept in its registry by a
- * userdata that is made first and so finalized last; nodes that live longer hold the runtime themselves. */
+/* module.c: `require "ctrain.core"`. Each Lua state has one binding and one runtime, kept in its
+ * registry by a userdata that is made first and so finalized last; nodes that live longer hold the
+ * runtime themselves. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,20 +10,17 @@
 
 static const char bind_key, traceback_key;
 
-ct_lua_link *ct_lua_link_retain(ct_lua_link *link)
-{
+ct_lua_link *ct_lua_link_retain(ct_lua_link *link) {
     link->refs++;
     return link;
 }
 
-void ct_lua_link_release(ct_lua_link *link)
-{
+void ct_lua_link_release(ct_lua_link *link) {
     if (link && --link->refs == 0)
         free(link);
 }
 
-ct_bind *ct_bind_of(lua_State *L)
-{
+ct_bind *ct_bind_of(lua_State *L) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &bind_key);
     ct_bind *bind = lua_touserdata(L, -1);
     lua_pop(L, 1);
@@ -33,8 +31,7 @@ ct_bind *ct_bind_of(lua_State *L)
     return bind;
 }
 
-static int bind_collect(lua_State *L)
-{
+static int bind_collect(lua_State *L) {
     ct_bind *bind = lua_touserdata(L, 1);
     ct_runtime *runtime = bind->runtime;
     if (!runtime)
@@ -53,15 +50,13 @@ static int bind_collect(lua_State *L)
 }
 
 /* string errors get a traceback, once; other values pass unchanged */
-static int add_traceback(lua_State *L)
-{
+static int add_traceback(lua_State *L) {
     if (lua_type(L, 1) == LUA_TSTRING && !strstr(lua_tostring(L, 1), "\nstack traceback:"))
         luaL_traceback(L, L, lua_tostring(L, 1), 1);
     return 1;
 }
 
-bool ct_lua_protected(lua_State *L, int n, int n_results)
-{
+bool ct_lua_protected(lua_State *L, int n, int n_results) {
     int handler = lua_gettop(L) - n;
     lua_rawgetp(L, LUA_REGISTRYINDEX, &traceback_key);
     lua_insert(L, handler);
@@ -70,8 +65,7 @@ bool ct_lua_protected(lua_State *L, int n, int n_results)
     return status == 0;
 }
 
-ct_bind *ct_bind_create(lua_State *L, ct_runtime *runtime)
-{
+ct_bind *ct_bind_create(lua_State *L, ct_runtime *runtime) {
     ct_bind *bind = lua_newuserdatauv(L, sizeof *bind, 0);
     memset(bind, 0, sizeof *bind);
     bind->runtime = runtime;
@@ -102,14 +96,14 @@ ct_bind *ct_bind_create(lua_State *L, ct_runtime *runtime)
 }
 
 /* The folder of the ctrain/init.lua that is loading this module: its frames are not the user's. */
-static void find_own_files(lua_State *L, ct_bind *bind)
-{
+static void find_own_files(lua_State *L, ct_bind *bind) {
     static const char ending[] = "/ctrain/init.lua";
     lua_Debug frame;
     for (int level = 1; !bind->own && lua_getstack(L, level, &frame); level++) {
         lua_getinfo(L, "S", &frame);
         size_t length = strlen(frame.source), tail = sizeof ending - 1;
-        if (frame.source[0] != '@' || length <= tail || strcmp(frame.source + length - tail, ending) != 0)
+        if (frame.source[0] != '@' || length <= tail ||
+            strcmp(frame.source + length - tail, ending) != 0)
             continue;
         bind->own_length = length - 1 - strlen("init.lua");
         bind->own = ct_malloc(bind->own_length + 1);
@@ -120,27 +114,23 @@ static void find_own_files(lua_State *L, ct_bind *bind)
     }
 }
 
-static int live_bytes(lua_State *L)
-{
+static int live_bytes(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)ct_heap_live(ct_bind_of(L)->runtime->heap));
     return 1;
 }
 
-static int peak_bytes(lua_State *L)
-{
+static int peak_bytes(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)ct_heap_peak(ct_bind_of(L)->runtime->heap));
     return 1;
 }
 
-static int reset_peak_bytes(lua_State *L)
-{
+static int reset_peak_bytes(lua_State *L) {
     ct_heap_reset_peak(ct_bind_of(L)->runtime->heap);
     return 0;
 }
 
 /* core.log(level, text) with level "warning", "info" or "debug" */
-static int log_line(lua_State *L)
-{
+static int log_line(lua_State *L) {
     static const char *const levels[] = {"warning", "info", "debug"};
     const char *level = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : "";
     const char *text = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : NULL;
@@ -152,8 +142,7 @@ static int log_line(lua_State *L)
     return ct_lua_raise(L, "log", "expected a level (\"warning\", \"info\", \"debug\") and a text");
 }
 
-static int script_line(lua_State *L)
-{
+static int script_line(lua_State *L) {
     ct_line line = ct_lua_where(ct_bind_of(L));
     if (!line.source)
         return 0;
@@ -162,16 +151,14 @@ static int script_line(lua_State *L)
 }
 
 /* core.raise(function_name, message): an error at the user's script line */
-static int raise_for_lua(lua_State *L)
-{
+static int raise_for_lua(lua_State *L) {
     const char *function = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : NULL;
     const char *message = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "error";
     return ct_lua_raise(L, function, "%s", message);
 }
 
 /* core.interrupted(): raises "interrupted", once, after ct_interrupt */
-static int interrupted(lua_State *L)
-{
+static int interrupted(lua_State *L) {
     ct_error error = {.status = CT_OK};
     if (ct_check_interrupt(ct_bind_of(L)->runtime, &error) != CT_OK)
         return ct_lua_raise_error(L, NULL, &error);
@@ -179,27 +166,30 @@ static int interrupted(lua_State *L)
 }
 
 /* core.nearest(wrong, table): " (did you mean 'name'?)" or "" */
-static int nearest(lua_State *L)
-{
+static int nearest(lua_State *L) {
     char text[CT_LUA_TEXT];
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_pushstring(L, ct_lua_nearest_key(L, 2, luaL_checkstring(L, 1), text));
     return 1;
 }
 
-void ct_lua_add(lua_State *L, int table, const luaL_Reg *functions)
-{
+void ct_lua_add(lua_State *L, int table, const luaL_Reg *functions) {
     lua_pushvalue(L, table);
     luaL_setfuncs(L, functions, 0);
     lua_pop(L, 1);
 }
 
-CT_API int luaopen_ctrain_core(lua_State *L)
-{
+CT_API int luaopen_ctrain_core(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"live_bytes", live_bytes},   {"peak_bytes", peak_bytes},   {"reset_peak_bytes", reset_peak_bytes},
-        {"log", log_line},            {"script_line", script_line}, {"raise", raise_for_lua},
-        {"interrupted", interrupted}, {"nearest", nearest},         {NULL, NULL},
+        {"live_bytes", live_bytes},
+        {"peak_bytes", peak_bytes},
+        {"reset_peak_bytes", reset_peak_bytes},
+        {"log", log_line},
+        {"script_line", script_line},
+        {"raise", raise_for_lua},
+        {"interrupted", interrupted},
+        {"nearest", nearest},
+        {NULL, NULL},
     };
     ct_bind *bind = ct_bind_of(L);
     if (!bind)

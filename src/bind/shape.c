@@ -1,19 +1,18 @@
-/* shape.c: movement. A method gives another view of the same cell wherever strides allow: writing through it
- * is seen by the tensor it came from. Where strides do not allow it, reshape gives a copy. */
+/* shape.c: movement. A method gives another view of the same cell wherever strides allow: writing
+ * through it is seen by the tensor it came from. Where strides do not allow it, reshape gives a
+ * copy. */
 #include "bind/bind.h"
 
 /* Pushes another view of the tensor's cell. */
-static int push_view(lua_State *L, ct_tensor *tensor, const ct_view *view, const char *function)
-{
+static int push_view(lua_State *L, ct_tensor *tensor, const ct_view *view, const char *function) {
     ct_error error = {.status = CT_OK};
     ct_tensor **box = ct_lua_push_empty(L, ct_bind_of(L));
     return ct_lua_result(L, box, ct_tensor_view(tensor, view, &error), &error, function);
 }
 
 /* One extent may be -1: it follows from the others. */
-static void resolve_shape(lua_State *L, const char *function, const ct_tensor *tensor, const int64_t *extents,
-                          int n, ct_shape *shape)
-{
+static void resolve_shape(lua_State *L, const char *function, const ct_tensor *tensor,
+                          const int64_t *extents, int n, ct_shape *shape) {
     char text[CT_SHAPE_TEXT], wanted[CT_SHAPE_TEXT];
     int64_t numel = ct_shape_numel(&tensor->view.shape), known[CT_MAX_DIMS], product = 1;
     int open = -1;
@@ -26,7 +25,8 @@ static void resolve_shape(lua_State *L, const char *function, const ct_tensor *t
             open = i;
             known[i] = 1;
         } else if (extents[i] < 0) {
-            ct_lua_raise(L, function, "'shape[%d]' must not be negative, got %lld", i + 1, (long long)extents[i]);
+            ct_lua_raise(L, function, "'shape[%d]' must not be negative, got %lld", i + 1,
+                         (long long)extents[i]);
         }
     }
     if (ct_shape_set(shape, n, known, &error) != CT_OK)
@@ -35,30 +35,34 @@ static void resolve_shape(lua_State *L, const char *function, const ct_tensor *t
     if (open >= 0 && product > 0 && numel % product == 0)
         shape->dim[open] = numel / product;
     else if (open >= 0)
-        ct_lua_raise(L, function, "the -1 in 'shape' has no value: %lld elements (%s) are not a multiple of %lld",
-                     (long long)numel, ct_shape_text(&tensor->view.shape, text), (long long)product);
+        ct_lua_raise(
+            L, function,
+            "the -1 in 'shape' has no value: %lld elements (%s) are not a multiple of %lld",
+            (long long)numel, ct_shape_text(&tensor->view.shape, text), (long long)product);
     if (ct_shape_numel(shape) != numel)
-        ct_lua_raise(L, function, "a tensor of shape %s has %lld elements and cannot have the shape %s (%lld)",
-                     ct_shape_text(&tensor->view.shape, text), (long long)numel, ct_shape_text(shape, wanted),
-                     (long long)ct_shape_numel(shape));
+        ct_lua_raise(L, function,
+                     "a tensor of shape %s has %lld elements and cannot have the shape %s (%lld)",
+                     ct_shape_text(&tensor->view.shape, text), (long long)numel,
+                     ct_shape_text(shape, wanted), (long long)ct_shape_numel(shape));
 }
 
-static int reshape_to(lua_State *L, ct_tensor *tensor, const ct_shape *shape, const char *function, bool copy)
-{
+static int reshape_to(lua_State *L, ct_tensor *tensor, const ct_shape *shape, const char *function,
+                      bool copy) {
     ct_view view;
     ct_lua_call call;
     char from[CT_SHAPE_TEXT], to[CT_SHAPE_TEXT];
     if (ct_view_reshape(&tensor->view, shape, &view))
         return push_view(L, tensor, &view, function);
     if (!copy)
-        return ct_lua_raise(L, function, "strides of this %s tensor do not allow the shape %s without a copy; use reshape",
-                            ct_shape_text(&tensor->view.shape, from), ct_shape_text(shape, to));
+        return ct_lua_raise(
+            L, function,
+            "strides of this %s tensor do not allow the shape %s without a copy; use reshape",
+            ct_shape_text(&tensor->view.shape, from), ct_shape_text(shape, to));
     ct_lua_begin(&call, L, function);
     return ct_lua_finish(&call, ct_reshape(&call.builder, ct_lua_node(&call, tensor), shape));
 }
 
-static int reshape(lua_State *L)
-{
+static int reshape(lua_State *L) {
     int64_t extents[CT_MAX_DIMS];
     int n;
     ct_shape shape;
@@ -68,8 +72,7 @@ static int reshape(lua_State *L)
     return reshape_to(L, tensor, &shape, "reshape", true);
 }
 
-static int view(lua_State *L)
-{
+static int view(lua_State *L) {
     int64_t extents[CT_MAX_DIMS];
     int n;
     ct_shape shape;
@@ -80,21 +83,22 @@ static int view(lua_State *L)
 }
 
 /* flatten(start_dim = 1, end_dim = -1) */
-static int flatten(lua_State *L)
-{
+static int flatten(lua_State *L) {
     static const char *const options[] = {"start_dim", "end_dim", NULL};
     ct_tensor *tensor = ct_lua_tensor(L, 1, "flatten", "self");
     const ct_shape *from = &tensor->view.shape;
     ct_lua_spread_options(L, 2, "flatten", options);
     int first = lua_isnil(L, 2) ? 0 : ct_lua_axis(L, 2, "flatten", "start_dim", from->ndim);
-    int last = lua_isnil(L, 3) ? from->ndim - 1 : ct_lua_axis(L, 3, "flatten", "end_dim", from->ndim);
+    int last =
+        lua_isnil(L, 3) ? from->ndim - 1 : ct_lua_axis(L, 3, "flatten", "end_dim", from->ndim);
     ct_shape shape = {0, {0}};
     if (from->ndim == 0) {
         shape = (ct_shape){1, {1}};
         return reshape_to(L, tensor, &shape, "flatten", true);
     }
     if (first > last)
-        return ct_lua_raise(L, "flatten", "'start_dim' (%d) must not come after 'end_dim' (%d)", first + 1, last + 1);
+        return ct_lua_raise(L, "flatten", "'start_dim' (%d) must not come after 'end_dim' (%d)",
+                            first + 1, last + 1);
     for (int d = 0; d < from->ndim; d++)
         if (d > first && d <= last)
             shape.dim[shape.ndim - 1] *= from->dim[d];
@@ -103,8 +107,7 @@ static int flatten(lua_State *L)
     return reshape_to(L, tensor, &shape, "flatten", true);
 }
 
-static int permute(lua_State *L)
-{
+static int permute(lua_State *L) {
     int64_t dims[CT_MAX_DIMS];
     int n, order[CT_MAX_DIMS];
     uint32_t seen = 0;
@@ -112,11 +115,13 @@ static int permute(lua_State *L)
     int ndim = tensor->view.shape.ndim;
     ct_lua_extents(L, 2, "permute", "dims", dims, &n);
     if (n != ndim)
-        return ct_lua_raise(L, "permute", "'dims' has %d entries, but the tensor has %d dimensions", n, ndim);
+        return ct_lua_raise(L, "permute", "'dims' has %d entries, but the tensor has %d dimensions",
+                            n, ndim);
     for (int i = 0; i < n; i++) {
         if (dims[i] == 0 || dims[i] > ndim || dims[i] < -ndim)
-            return ct_lua_raise(L, "permute", "'dims[%d]' is %lld; dimensions count from 1 to %d, or from the end",
-                                i + 1, (long long)dims[i], ndim);
+            return ct_lua_raise(
+                L, "permute", "'dims[%d]' is %lld; dimensions count from 1 to %d, or from the end",
+                i + 1, (long long)dims[i], ndim);
         order[i] = (int)(dims[i] > 0 ? dims[i] - 1 : dims[i] + ndim);
         if (seen >> order[i] & 1)
             return ct_lua_raise(L, "permute", "'dims' names dimension %d twice", order[i] + 1);
@@ -126,8 +131,7 @@ static int permute(lua_State *L)
     return push_view(L, tensor, &result, "permute");
 }
 
-static int swap_dims(lua_State *L, ct_tensor *tensor, int a, int b, const char *function)
-{
+static int swap_dims(lua_State *L, ct_tensor *tensor, int a, int b, const char *function) {
     int order[CT_MAX_DIMS];
     for (int d = 0; d < CT_MAX_DIMS; d++)
         order[d] = d == a ? b : d == b ? a : d;
@@ -135,26 +139,27 @@ static int swap_dims(lua_State *L, ct_tensor *tensor, int a, int b, const char *
     return push_view(L, tensor, &result, function);
 }
 
-static int transpose(lua_State *L)
-{
+static int transpose(lua_State *L) {
     ct_tensor *tensor = ct_lua_tensor(L, 1, "transpose", "self");
     int ndim = tensor->view.shape.ndim;
-    int a = ct_lua_axis(L, 2, "transpose", "dim1", ndim), b = ct_lua_axis(L, 3, "transpose", "dim2", ndim);
+    int a = ct_lua_axis(L, 2, "transpose", "dim1", ndim),
+        b = ct_lua_axis(L, 3, "transpose", "dim2", ndim);
     return swap_dims(L, tensor, a, b, "transpose");
 }
 
-static int t(lua_State *L)
-{
+static int t(lua_State *L) {
     ct_tensor *tensor = ct_lua_tensor(L, 1, "t", "self");
     int ndim = tensor->view.shape.ndim;
     if (ndim > 2)
-        return ct_lua_raise(L, "t", "the tensor has %d dimensions; t is for at most 2, use transpose or permute", ndim);
+        return ct_lua_raise(
+            L, "t", "the tensor has %d dimensions; t is for at most 2, use transpose or permute",
+            ndim);
     return swap_dims(L, tensor, 0, ndim == 2 ? 1 : 0, "t");
 }
 
-/* squeeze(): all dimensions of extent 1; squeeze(dim), squeeze({dims}): those, where they have extent 1 */
-static int squeeze(lua_State *L)
-{
+/* squeeze(): all dimensions of extent 1; squeeze(dim), squeeze({dims}): those, where they have
+ * extent 1 */
+static int squeeze(lua_State *L) {
     ct_tensor *tensor = ct_lua_tensor(L, 1, "squeeze", "self");
     ct_view result = tensor->view;
     int ndim = result.shape.ndim;
@@ -165,8 +170,7 @@ static int squeeze(lua_State *L)
     return push_view(L, tensor, &result, "squeeze");
 }
 
-static int unsqueeze(lua_State *L)
-{
+static int unsqueeze(lua_State *L) {
     ct_tensor *tensor = ct_lua_tensor(L, 1, "unsqueeze", "self");
     int ndim = tensor->view.shape.ndim;
     if (ndim == CT_MAX_DIMS)
@@ -176,8 +180,7 @@ static int unsqueeze(lua_State *L)
     return push_view(L, tensor, &result, "unsqueeze");
 }
 
-static int expand_to(lua_State *L, ct_tensor *tensor, const ct_shape *shape, const char *function)
-{
+static int expand_to(lua_State *L, ct_tensor *tensor, const ct_shape *shape, const char *function) {
     ct_error error = {.status = CT_OK};
     ct_view result;
     if (ct_view_expand(&tensor->view, shape, &result, &error) != CT_OK)
@@ -186,8 +189,7 @@ static int expand_to(lua_State *L, ct_tensor *tensor, const ct_shape *shape, con
 }
 
 /* expand(sizes): -1 leaves an extent as it is */
-static int expand(lua_State *L)
-{
+static int expand(lua_State *L) {
     int64_t extents[CT_MAX_DIMS];
     int n;
     ct_shape shape;
@@ -200,32 +202,29 @@ static int expand(lua_State *L)
         if (extents[i] == -1 && source >= 0)
             extents[i] = from->dim[source];
         if (extents[i] < 0)
-            return ct_lua_raise(L, "expand", "'shape[%d]' is %lld, and there is no extent to keep", i + 1,
-                                (long long)extents[i]);
+            return ct_lua_raise(L, "expand", "'shape[%d]' is %lld, and there is no extent to keep",
+                                i + 1, (long long)extents[i]);
     }
     if (ct_shape_set(&shape, n, extents, &error) != CT_OK)
         return ct_lua_raise_error(L, "expand", &error);
     return expand_to(L, tensor, &shape, "expand");
 }
 
-static int broadcast_to(lua_State *L)
-{
+static int broadcast_to(lua_State *L) {
     ct_shape shape;
     ct_tensor *tensor = ct_lua_tensor(L, 1, "broadcast_to", "self");
     ct_lua_shape(L, 2, "broadcast_to", &shape);
     return expand_to(L, tensor, &shape, "broadcast_to");
 }
 
-static int expand_as(lua_State *L)
-{
+static int expand_as(lua_State *L) {
     ct_tensor *tensor = ct_lua_tensor(L, 1, "expand_as", "self");
     const ct_tensor *other = ct_lua_tensor(L, 2, "expand_as", "other");
     return expand_to(L, tensor, &other->view.shape, "expand_as");
 }
 
 /* flip(dim), flip({dims}), flip(): a copy, as in PyTorch */
-static int flip(lua_State *L)
-{
+static int flip(lua_State *L) {
     ct_lua_call call;
     ct_tensor *tensor = ct_lua_tensor(L, 1, "flip", "self");
     int ndim = tensor->view.shape.ndim;
@@ -239,28 +238,27 @@ static int flip(lua_State *L)
 }
 
 /* A position from 1 or from the end, as 0..extent-1. */
-static int64_t read_position(lua_State *L, int index, const char *function, const char *argument, int axis,
-                             int64_t extent)
-{
+static int64_t read_position(lua_State *L, int index, const char *function, const char *argument,
+                             int axis, int64_t extent) {
     int64_t i = ct_lua_integer(L, index, function, argument);
     if (i == 0)
-        ct_lua_raise(L, function, "'%s' is 0, but positions count from 1 (or from the end: -1 is the last)", argument);
+        ct_lua_raise(L, function,
+                     "'%s' is 0, but positions count from 1 (or from the end: -1 is the last)",
+                     argument);
     if (i < -extent || i > extent)
-        ct_lua_raise(L, function, "'%s' is %lld, but dimension %d has extent %lld", argument, (long long)i, axis + 1,
-                     (long long)extent);
+        ct_lua_raise(L, function, "'%s' is %lld, but dimension %d has extent %lld", argument,
+                     (long long)i, axis + 1, (long long)extent);
     return i > 0 ? i - 1 : i + extent;
 }
 
-static int axis_of(lua_State *L, const ct_tensor *tensor, const char *function)
-{
+static int axis_of(lua_State *L, const ct_tensor *tensor, const char *function) {
     if (tensor->view.shape.ndim == 0)
         ct_lua_raise(L, function, "the tensor has no dimensions");
     return ct_lua_axis(L, 2, function, "dim", tensor->view.shape.ndim);
 }
 
 /* narrow(dim, start, length) */
-static int narrow(lua_State *L)
-{
+static int narrow(lua_State *L) {
     ct_tensor *tensor = ct_lua_tensor(L, 1, "narrow", "self");
     int axis = axis_of(L, tensor, "narrow");
     int64_t extent = tensor->view.shape.dim[axis], start;
@@ -270,15 +268,15 @@ static int narrow(lua_State *L)
     else
         start = read_position(L, 3, "narrow", "start", axis, extent);
     if (length < 0 || length > extent - start)
-        return ct_lua_raise(L, "narrow", "'length' is %lld, but from position %lld dimension %d has %lld",
-                            (long long)length, (long long)start + 1, axis + 1, (long long)(extent - start));
+        return ct_lua_raise(
+            L, "narrow", "'length' is %lld, but from position %lld dimension %d has %lld",
+            (long long)length, (long long)start + 1, axis + 1, (long long)(extent - start));
     ct_view result = ct_view_slice(&tensor->view, axis, start, length, 1);
     return push_view(L, tensor, &result, "narrow");
 }
 
 /* slice(dim, first, last, step): as t[{ {first, last, step} }] in that dimension */
-static int slice(lua_State *L)
-{
+static int slice(lua_State *L) {
     ct_tensor *tensor = ct_lua_tensor(L, 1, "slice", "self");
     int axis = axis_of(L, tensor, "slice");
     int64_t first = ct_lua_integer_or(L, 3, "slice", "first", 1);
@@ -289,8 +287,7 @@ static int slice(lua_State *L)
     return push_view(L, tensor, &result, "slice");
 }
 
-static int select_position(lua_State *L)
-{
+static int select_position(lua_State *L) {
     ct_tensor *tensor = ct_lua_tensor(L, 1, "select", "self");
     int axis = axis_of(L, tensor, "select");
     int64_t i = read_position(L, 3, "select", "index", axis, tensor->view.shape.dim[axis]);
@@ -300,15 +297,15 @@ static int select_position(lua_State *L)
 }
 
 /* diagonal(offset = 0, dim1 = 1, dim2 = 2) */
-static int diagonal(lua_State *L)
-{
+static int diagonal(lua_State *L) {
     static const char *const options[] = {"offset", "dim1", "dim2", NULL};
     ct_tensor *tensor = ct_lua_tensor(L, 1, "diagonal", "self");
     int ndim = tensor->view.shape.ndim;
     ct_lua_spread_options(L, 2, "diagonal", options);
     int64_t shift = ct_lua_integer_or(L, 2, "diagonal", "offset", 0);
     if (ndim < 2)
-        return ct_lua_raise(L, "diagonal", "a diagonal needs 2 dimensions, the tensor has %d", ndim);
+        return ct_lua_raise(L, "diagonal", "a diagonal needs 2 dimensions, the tensor has %d",
+                            ndim);
     int a = lua_isnil(L, 3) ? 0 : ct_lua_axis(L, 3, "diagonal", "dim1", ndim);
     int b = lua_isnil(L, 4) ? 1 : ct_lua_axis(L, 4, "diagonal", "dim2", ndim);
     if (a == b)
@@ -317,15 +314,13 @@ static int diagonal(lua_State *L)
     return push_view(L, tensor, &result, "diagonal");
 }
 
-static int is_contiguous(lua_State *L)
-{
+static int is_contiguous(lua_State *L) {
     const ct_tensor *tensor = ct_lua_tensor(L, 1, "is_contiguous", "self");
     lua_pushboolean(L, ct_view_is_contiguous(&tensor->view));
     return 1;
 }
 
-static int contiguous(lua_State *L)
-{
+static int contiguous(lua_State *L) {
     ct_lua_call call;
     ct_tensor *tensor = ct_lua_tensor(L, 1, "contiguous", "self");
     if (ct_view_is_contiguous(&tensor->view)) {
@@ -337,20 +332,19 @@ static int contiguous(lua_State *L)
 }
 
 /* A copy of its own, through which the gradient flows. */
-static int clone(lua_State *L)
-{
+static int clone(lua_State *L) {
     ct_lua_call call;
     ct_tensor *tensor = ct_lua_tensor(L, 1, "clone", "self");
     ct_lua_begin(&call, L, "clone");
     ct_node *x = ct_lua_node(&call, tensor), *copy = NULL;
     ct_attr attr = {.axis = 0};
     if (x)
-        copy = ct_own(&call.builder, ct_record(call.bind->runtime, CT_COPY, &x, 1, &attr, &x->shape, &call.error));
+        copy = ct_own(&call.builder,
+                      ct_record(call.bind->runtime, CT_COPY, &x, 1, &attr, &x->shape, &call.error));
     return ct_lua_finish(&call, copy);
 }
 
-static int cast_to(lua_State *L, ct_dtype dtype, const char *function)
-{
+static int cast_to(lua_State *L, ct_dtype dtype, const char *function) {
     ct_lua_call call;
     ct_tensor *tensor = ct_lua_tensor(L, 1, function, "self");
     if (tensor->dtype == dtype) {
@@ -362,8 +356,7 @@ static int cast_to(lua_State *L, ct_dtype dtype, const char *function)
 }
 
 /* to(dtype); to{dtype = ...}; to(another tensor): its dtype */
-static int to(lua_State *L)
-{
+static int to(lua_State *L) {
     static const char *const options[] = {"dtype", NULL};
     ct_lua_tensor(L, 1, "to", "self");
     const ct_tensor *like = ct_lua_to_tensor(L, 2);
@@ -373,30 +366,41 @@ static int to(lua_State *L)
     return cast_to(L, ct_lua_dtype(L, 2, "to", "dtype"), "to");
 }
 
-static const struct { const char *name; ct_dtype dtype; } casts[] = {
-    {"float", CT_FLOAT32}, {"double", CT_FLOAT64}, {"long", CT_INT64},       {"int", CT_INT32},
+static const struct {
+    const char *name;
+    ct_dtype dtype;
+} casts[] = {
+    {"float", CT_FLOAT32}, {"double", CT_FLOAT64}, {"long", CT_INT64},        {"int", CT_INT32},
     {"bool", CT_BOOL},     {"half", CT_FLOAT16},   {"bfloat16", CT_BFLOAT16},
 };
 
-static int cast(lua_State *L)
-{
+static int cast(lua_State *L) {
     int i = (int)lua_tointeger(L, lua_upvalueindex(1));
     return cast_to(L, casts[i].dtype, casts[i].name);
 }
 
-void ct_open_shape(lua_State *L, int core, int methods)
-{
+void ct_open_shape(lua_State *L, int core, int methods) {
     static const luaL_Reg method_functions[] = {
-        {"reshape", reshape},     {"view", view},
-        {"flatten", flatten},     {"permute", permute},
-        {"transpose", transpose}, {"t", t},
-        {"squeeze", squeeze},     {"unsqueeze", unsqueeze},
-        {"expand", expand},       {"broadcast_to", broadcast_to},
-        {"expand_as", expand_as}, {"flip", flip},
-        {"narrow", narrow},       {"slice", slice},
-        {"select", select_position}, {"diagonal", diagonal},
-        {"contiguous", contiguous}, {"is_contiguous", is_contiguous},
-        {"clone", clone},         {"to", to},
+        {"reshape", reshape},
+        {"view", view},
+        {"flatten", flatten},
+        {"permute", permute},
+        {"transpose", transpose},
+        {"t", t},
+        {"squeeze", squeeze},
+        {"unsqueeze", unsqueeze},
+        {"expand", expand},
+        {"broadcast_to", broadcast_to},
+        {"expand_as", expand_as},
+        {"flip", flip},
+        {"narrow", narrow},
+        {"slice", slice},
+        {"select", select_position},
+        {"diagonal", diagonal},
+        {"contiguous", contiguous},
+        {"is_contiguous", is_contiguous},
+        {"clone", clone},
+        {"to", to},
         {NULL, NULL},
     };
     (void)core;

@@ -1,5 +1,6 @@
-/* tensor.c: the tensor userdata: a box around one reference to a ct_tensor, its fields, and its end. The box is
- * made empty, before what it will hold, so that an error of Lua's in between loses nothing. */
+/* tensor.c: the tensor userdata: a box around one reference to a ct_tensor, its fields, and its
+ * end. The box is made empty, before what it will hold, so that an error of Lua's in between loses
+ * nothing. */
 #include <string.h>
 
 #include "bind/bind.h"
@@ -11,13 +12,11 @@ static const char meta_key, format_key;
 /* Native bytes that may gather between two collections, as garbage or not. */
 #define COLLECT_STEP (32 << 20)
 
-void ct_lua_push_metatable(lua_State *L)
-{
+void ct_lua_push_metatable(lua_State *L) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &meta_key);
 }
 
-ct_tensor *ct_lua_to_tensor(lua_State *L, int index)
-{
+ct_tensor *ct_lua_to_tensor(lua_State *L, int index) {
     ct_tensor **box = lua_touserdata(L, index);
     if (!box || !lua_getmetatable(L, index))
         return NULL;
@@ -27,18 +26,18 @@ ct_tensor *ct_lua_to_tensor(lua_State *L, int index)
     return is_tensor ? *box : NULL;
 }
 
-ct_tensor *ct_lua_tensor(lua_State *L, int index, const char *function, const char *argument)
-{
+ct_tensor *ct_lua_tensor(lua_State *L, int index, const char *function, const char *argument) {
     char text[CT_LUA_TEXT];
     ct_tensor *tensor = ct_lua_to_tensor(L, index);
     if (!tensor)
-        ct_lua_raise(L, function, "'%s' must be a tensor, got %s", argument, ct_lua_describe(L, index, text));
+        ct_lua_raise(L, function, "'%s' must be a tensor, got %s", argument,
+                     ct_lua_describe(L, index, text));
     return tensor;
 }
 
-/* The collector does not see native memory: it is run when that has grown by half, and by COLLECT_STEP. */
-static void collect_if_due(lua_State *L, ct_bind *bind)
-{
+/* The collector does not see native memory: it is run when that has grown by half, and by
+ * COLLECT_STEP. */
+static void collect_if_due(lua_State *L, ct_bind *bind) {
     int64_t native = ct_heap_live(bind->runtime->heap) + bind->tensors * TENSOR_BYTES;
     if (native < bind->collect_at)
         return;
@@ -49,8 +48,7 @@ static void collect_if_due(lua_State *L, ct_bind *bind)
     bind->collect_at = native + (native / 2 > COLLECT_STEP ? native / 2 : COLLECT_STEP);
 }
 
-ct_tensor **ct_lua_push_empty(lua_State *L, ct_bind *bind)
-{
+ct_tensor **ct_lua_push_empty(lua_State *L, ct_bind *bind) {
     collect_if_due(L, bind);
     ct_tensor **box = lua_newuserdatauv(L, sizeof *box, 0);
     *box = NULL;
@@ -61,16 +59,14 @@ ct_tensor **ct_lua_push_empty(lua_State *L, ct_bind *bind)
 }
 
 int ct_lua_result(lua_State *L, ct_tensor **result, ct_tensor *tensor, const ct_error *error,
-                  const char *function)
-{
+                  const char *function) {
     if (!tensor)
         return ct_lua_raise_error(L, function, error);
     *result = tensor;
     return 1;
 }
 
-void ct_lua_begin(ct_lua_call *call, lua_State *L, const char *function)
-{
+void ct_lua_begin(ct_lua_call *call, lua_State *L, const char *function) {
     call->L = L;
     call->bind = ct_bind_of(L);
     call->function = function;
@@ -80,13 +76,11 @@ void ct_lua_begin(ct_lua_call *call, lua_State *L, const char *function)
     ct_builder_begin(&call->builder, call->bind->runtime, &call->error);
 }
 
-ct_node *ct_lua_node(ct_lua_call *call, ct_tensor *tensor)
-{
+ct_node *ct_lua_node(ct_lua_call *call, ct_tensor *tensor) {
     return ct_tensor_node(&call->builder, tensor);
 }
 
-int ct_lua_finish(ct_lua_call *call, ct_node *node)
-{
+int ct_lua_finish(ct_lua_call *call, ct_node *node) {
     if (node)
         *call->result = ct_tensor_new(node, &call->error);
     ct_builder_end(&call->builder);
@@ -95,15 +89,13 @@ int ct_lua_finish(ct_lua_call *call, ct_node *node)
     return 1;
 }
 
-void ct_lua_end(ct_lua_call *call, bool ok)
-{
+void ct_lua_end(ct_lua_call *call, bool ok) {
     ct_builder_end(&call->builder);
     if (!ok || call->error.status != CT_OK)
         ct_lua_raise_error(call->L, call->function, &call->error);
 }
 
-static int tensor_gc(lua_State *L)
-{
+static int tensor_gc(lua_State *L) {
     ct_tensor **box = lua_touserdata(L, 1);
     ct_bind *bind = ct_bind_of(L);
     if (!box)
@@ -115,8 +107,7 @@ static int tensor_gc(lua_State *L)
     return 0;
 }
 
-static int push_shape(lua_State *L, const ct_shape *shape)
-{
+static int push_shape(lua_State *L, const ct_shape *shape) {
     lua_createtable(L, shape->ndim, 0);
     for (int i = 0; i < shape->ndim; i++) {
         lua_pushinteger(L, (lua_Integer)shape->dim[i]);
@@ -128,8 +119,7 @@ static int push_shape(lua_State *L, const ct_shape *shape)
 static const char *const fields[] = {"shape", "dtype", "ndim", "grad", "requires_grad", "is_leaf"};
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
-static int read_field(lua_State *L, ct_tensor *tensor, const char *name)
-{
+static int read_field(lua_State *L, ct_tensor *tensor, const char *name) {
     if (strcmp(name, "shape") == 0)
         return push_shape(L, &tensor->view.shape);
     if (strcmp(name, "dtype") == 0) {
@@ -161,8 +151,7 @@ static int read_field(lua_State *L, ct_tensor *tensor, const char *name)
 }
 
 /* upvalue 1: the method table */
-static int tensor_index(lua_State *L)
-{
+static int tensor_index(lua_State *L) {
     char text[CT_LUA_TEXT], guess[CT_LUA_TEXT];
     if (lua_type(L, 2) != LUA_TSTRING)
         return ct_lua_index_read(L);
@@ -177,27 +166,27 @@ static int tensor_index(lua_State *L)
     const char *nearest = ct_lua_nearest(name, fields, N_FIELDS, guess);
     if (!nearest[0])
         nearest = ct_lua_nearest_key(L, lua_upvalueindex(1), name, guess);
-    return ct_lua_raise(L, NULL, "%s has no field or method '%.60s'%s", ct_lua_describe(L, 1, text), name,
-                        nearest);
+    return ct_lua_raise(L, NULL, "%s has no field or method '%.60s'%s", ct_lua_describe(L, 1, text),
+                        name, nearest);
 }
 
-static int set_grad(lua_State *L, ct_tensor *tensor)
-{
+static int set_grad(lua_State *L, ct_tensor *tensor) {
     char seen[CT_SHAPE_TEXT], due[CT_SHAPE_TEXT];
     ct_error error = {.status = CT_OK};
     ct_tensor *grad = lua_isnil(L, 3) ? NULL : ct_lua_tensor(L, 3, "grad", "value");
-    if (grad && (!ct_shape_equal(&grad->view.shape, &tensor->view.shape) || grad->dtype != tensor->dtype))
-        return ct_lua_raise(L, "grad", "the gradient of a %s tensor of shape %s cannot be a %s tensor of shape %s",
-                            ct_dtype_name(tensor->dtype), ct_shape_text(&tensor->view.shape, due),
-                            ct_dtype_name(grad->dtype), ct_shape_text(&grad->view.shape, seen));
+    if (grad &&
+        (!ct_shape_equal(&grad->view.shape, &tensor->view.shape) || grad->dtype != tensor->dtype))
+        return ct_lua_raise(
+            L, "grad", "the gradient of a %s tensor of shape %s cannot be a %s tensor of shape %s",
+            ct_dtype_name(tensor->dtype), ct_shape_text(&tensor->view.shape, due),
+            ct_dtype_name(grad->dtype), ct_shape_text(&grad->view.shape, seen));
     ct_bind_of(L);
     if (ct_cell_set_grad(tensor->cell, grad, &error) != CT_OK)
         return ct_lua_raise_error(L, "grad", &error);
     return 0;
 }
 
-static int tensor_newindex(lua_State *L)
-{
+static int tensor_newindex(lua_State *L) {
     char guess[CT_LUA_TEXT];
     ct_error error = {.status = CT_OK};
     if (lua_type(L, 2) != LUA_TSTRING)
@@ -221,8 +210,7 @@ static int tensor_newindex(lua_State *L)
                         ct_lua_nearest(name, settable, 2, guess));
 }
 
-static int tensor_len(lua_State *L)
-{
+static int tensor_len(lua_State *L) {
     const ct_tensor *tensor = ct_lua_tensor(L, 1, "#", "self");
     if (tensor->view.shape.ndim == 0)
         return ct_lua_raise(L, "#", "a 0-d tensor has no length");
@@ -230,8 +218,7 @@ static int tensor_len(lua_State *L)
     return 1;
 }
 
-static int tensor_tostring(lua_State *L)
-{
+static int tensor_tostring(lua_State *L) {
     char text[CT_LUA_TEXT];
     ct_lua_tensor(L, 1, "tostring", "self");
     lua_rawgetp(L, LUA_REGISTRYINDEX, &format_key);
@@ -245,46 +232,43 @@ static int tensor_tostring(lua_State *L)
 }
 
 /* core.set_format(fn): what __tostring calls */
-static int set_format(lua_State *L)
-{
+static int set_format(lua_State *L) {
     luaL_checktype(L, 1, LUA_TFUNCTION);
     lua_settop(L, 1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &format_key);
     return 0;
 }
 
-static int is_tensor(lua_State *L)
-{
+static int is_tensor(lua_State *L) {
     lua_pushboolean(L, ct_lua_to_tensor(L, 1) != NULL);
     return 1;
 }
 
-static int numel(lua_State *L)
-{
+static int numel(lua_State *L) {
     const ct_tensor *tensor = ct_lua_tensor(L, 1, "numel", "self");
     lua_pushinteger(L, (lua_Integer)ct_shape_numel(&tensor->view.shape));
     return 1;
 }
 
 /* a < b would turn a tensor of answers into one boolean */
-static int no_order(lua_State *L)
-{
-    return ct_lua_raise(L, NULL, "tensors have no order; compare their elements with a:lt(b), le, gt, ge, eq, ne");
+static int no_order(lua_State *L) {
+    return ct_lua_raise(
+        L, NULL, "tensors have no order; compare their elements with a:lt(b), le, gt, ge, eq, ne");
 }
 
-static int no_concat(lua_State *L)
-{
+static int no_concat(lua_State *L) {
     return ct_lua_raise(L, NULL, "'..' does not join tensors; use ct.cat, or tostring for text");
 }
 
-void ct_open_tensor(lua_State *L, int core, int methods)
-{
+void ct_open_tensor(lua_State *L, int core, int methods) {
     static const luaL_Reg meta_functions[] = {
-        {"__gc", tensor_gc},       {"__newindex", tensor_newindex}, {"__len", tensor_len},
-        {"__tostring", tensor_tostring}, {"__lt", no_order},        {"__le", no_order},
-        {"__concat", no_concat},   {NULL, NULL},
+        {"__gc", tensor_gc},     {"__newindex", tensor_newindex},
+        {"__len", tensor_len},   {"__tostring", tensor_tostring},
+        {"__lt", no_order},      {"__le", no_order},
+        {"__concat", no_concat}, {NULL, NULL},
     };
-    static const luaL_Reg functions[] = {{"set_format", set_format}, {"is_tensor", is_tensor}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"set_format", set_format}, {"is_tensor", is_tensor}, {NULL, NULL}};
     static const luaL_Reg method_functions[] = {{"numel", numel}, {NULL, NULL}};
     lua_newtable(L);
     ct_lua_add(L, lua_gettop(L), meta_functions);

@@ -1,6 +1,6 @@
-/* trace.c: the trace userdata: core.trace_begin() starts recording, finish ends it, compile hands it to the compiler,
- * run runs it: compiled where that is ready, else on the eager loops, with the same bits. Collected while recording
- * it is aborted. */
+/* trace.c: the trace userdata: core.trace_begin() starts recording, finish ends it, compile hands
+ * it to the compiler, run runs it: compiled where that is ready, else on the eager loops, with the
+ * same bits. Collected while recording it is aborted. */
 #include <string.h>
 
 #include "backend/cpu.h" // defines: ct_program
@@ -11,14 +11,13 @@
 static const char meta_key;
 
 typedef struct trace_box {
-    ct_trace *trace; /* NULL: aborted or freed */
+    ct_trace *trace;     /* NULL: aborted or freed */
     ct_program *program; /* NULL: the eager loops run it */
     bool recording;
     bool announced; /* that the compiler is done, or failed */
 } trace_box;
 
-static trace_box *to_trace(lua_State *L, int index, const char *function)
-{
+static trace_box *to_trace(lua_State *L, int index, const char *function) {
     char text[CT_LUA_TEXT];
     trace_box *box = lua_touserdata(L, index);
     bool is_trace = false;
@@ -28,22 +27,22 @@ static trace_box *to_trace(lua_State *L, int index, const char *function)
         lua_pop(L, 2);
     }
     if (!is_trace)
-        ct_lua_raise(L, function, "'self' must be a trace, got %s", ct_lua_describe(L, index, text));
+        ct_lua_raise(L, function, "'self' must be a trace, got %s",
+                     ct_lua_describe(L, index, text));
     return box;
 }
 
-static trace_box *live_trace(lua_State *L, int index, const char *function, bool recording)
-{
+static trace_box *live_trace(lua_State *L, int index, const char *function, bool recording) {
     trace_box *box = to_trace(L, index, function);
     if (!box->trace)
         ct_lua_raise(L, function, "the trace was aborted");
     if (box->recording != recording)
-        ct_lua_raise(L, function, recording ? "the trace is finished" : "the trace is still being recorded");
+        ct_lua_raise(L, function,
+                     recording ? "the trace is finished" : "the trace is still being recorded");
     return box;
 }
 
-static int trace_begin(lua_State *L)
-{
+static int trace_begin(lua_State *L) {
     ct_error error = {.status = CT_OK};
     trace_box *box = lua_newuserdatauv(L, sizeof *box, 0);
     *box = (trace_box){NULL, NULL, false, false};
@@ -56,10 +55,9 @@ static int trace_begin(lua_State *L)
     return 1;
 }
 
-/* trace:input(tensor or number): an argument of the step. A number's is 0-d float64, which takes the type of
- * what it meets. */
-static int trace_input(lua_State *L)
-{
+/* trace:input(tensor or number): an argument of the step. A number's is 0-d float64, which takes
+ * the type of what it meets. */
+static int trace_input(lua_State *L) {
     static const ct_shape scalar = {0, {0}};
     ct_error error = {.status = CT_OK};
     trace_box *box = live_trace(L, 1, "trace", true);
@@ -68,13 +66,13 @@ static int trace_input(lua_State *L)
     if (!like)
         ct_lua_real(L, 2, "trace", "input");
     ct_tensor **result = ct_lua_push_empty(L, ct_bind_of(L));
-    return ct_lua_result(L, result,
-                         ct_trace_input(box->trace, dtype, like ? &like->view.shape : &scalar, &error), &error, "trace");
+    return ct_lua_result(
+        L, result, ct_trace_input(box->trace, dtype, like ? &like->view.shape : &scalar, &error),
+        &error, "trace");
 }
 
 /* trace:finish(list of tensors): ends recording; after an error the trace is gone */
-static int trace_finish(lua_State *L)
-{
+static int trace_finish(lua_State *L) {
     char text[CT_LUA_TEXT];
     ct_error error = {.status = CT_OK};
     trace_box *box = live_trace(L, 1, "trace", true);
@@ -85,7 +83,8 @@ static int trace_finish(lua_State *L)
         lua_rawgeti(L, 2, i + 1);
         outputs[i] = ct_lua_to_tensor(L, -1);
         if (!outputs[i])
-            return ct_lua_raise(L, "trace", "result %d must be a tensor, got %s", i + 1, ct_lua_describe(L, -1, text));
+            return ct_lua_raise(L, "trace", "result %d must be a tensor, got %s", i + 1,
+                                ct_lua_describe(L, -1, text));
         lua_pop(L, 1);
     }
     ct_bind_of(L);
@@ -98,8 +97,7 @@ static int trace_finish(lua_State *L)
     return 1;
 }
 
-static int trace_abort(lua_State *L)
-{
+static int trace_abort(lua_State *L) {
     trace_box *box = to_trace(L, 1, "trace");
     ct_bind_of(L);
     ct_trace *trace = box->trace;
@@ -114,9 +112,9 @@ static int trace_abort(lua_State *L)
     return 0;
 }
 
-/* trace:compile{wait =, directory =}: starts the compiler. True, or false and why the eager loops will do. */
-static int trace_compile(lua_State *L)
-{
+/* trace:compile{wait =, directory =}: starts the compiler. True, or false and why the eager loops
+ * will do. */
+static int trace_compile(lua_State *L) {
     ct_error error = {.status = CT_OK};
     trace_box *box = live_trace(L, 1, "trace", false);
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -132,10 +130,9 @@ static int trace_compile(lua_State *L)
     return 2;
 }
 
-/* trace:news(): nil while the compiler works and after it was asked once; else a table of what it made, or a text
- * that says why the eager loops go on. */
-static int trace_news(lua_State *L)
-{
+/* trace:news(): nil while the compiler works and after it was asked once; else a table of what it
+ * made, or a text that says why the eager loops go on. */
+static int trace_news(lua_State *L) {
     ct_error error = {.status = CT_OK};
     trace_box *box = live_trace(L, 1, "trace", false);
     if (!box->program || box->announced)
@@ -166,24 +163,23 @@ static int trace_news(lua_State *L)
 }
 
 /* trace:source(): the C of the compiled step, or nil */
-static int trace_source(lua_State *L)
-{
+static int trace_source(lua_State *L) {
     trace_box *box = live_trace(L, 1, "trace", false);
     lua_pushstring(L, box->program ? ct_program_source(box->program) : NULL);
     return 1;
 }
 
 /* The step on its inputs, compiled where that is ready. */
-static ct_status run_step(trace_box *box, ct_tensor *const *inputs, ct_tensor **outputs, ct_error *error)
-{
+static ct_status run_step(trace_box *box, ct_tensor *const *inputs, ct_tensor **outputs,
+                          ct_error *error) {
     if (!box->program || !ct_program_ready(box->program, NULL))
         return ct_replay(box->trace, inputs, outputs, error);
     return ct_program_run(box->program, inputs, outputs, error);
 }
 
-/* One argument of a run: the tensor, or a new one that holds the number; what `list` gets keeps it alive. */
-static ct_tensor *run_input(lua_State *L, ct_bind *bind, const ct_node *input, int list, int i)
-{
+/* One argument of a run: the tensor, or a new one that holds the number; what `list` gets keeps it
+ * alive. */
+static ct_tensor *run_input(lua_State *L, ct_bind *bind, const ct_node *input, int list, int i) {
     char text[CT_LUA_TEXT], seen[CT_SHAPE_TEXT], due[CT_SHAPE_TEXT];
     ct_error error = {.status = CT_OK};
     lua_rawgeti(L, 2, i + 1);
@@ -198,18 +194,18 @@ static ct_tensor *run_input(lua_State *L, ct_bind *bind, const ct_node *input, i
         tensor = *box;
     }
     if (!tensor)
-        ct_lua_raise(L, "trace", "argument %d must be a tensor, got %s", i + 1, ct_lua_describe(L, -1, text));
+        ct_lua_raise(L, "trace", "argument %d must be a tensor, got %s", i + 1,
+                     ct_lua_describe(L, -1, text));
     if (tensor->dtype != input->dtype || !ct_shape_equal(&tensor->view.shape, &input->shape))
-        ct_lua_raise(L, "trace", "argument %d is [%s %s], but the trace was recorded with [%s %s]", i + 1,
-                     ct_dtype_name(tensor->dtype), ct_shape_text(&tensor->view.shape, seen),
+        ct_lua_raise(L, "trace", "argument %d is [%s %s], but the trace was recorded with [%s %s]",
+                     i + 1, ct_dtype_name(tensor->dtype), ct_shape_text(&tensor->view.shape, seen),
                      ct_dtype_name(input->dtype), ct_shape_text(&input->shape, due));
     lua_pop(L, 1);
     return tensor;
 }
 
 /* trace:run(list of tensors and numbers): one step; the list of its results */
-static int trace_run(lua_State *L)
-{
+static int trace_run(lua_State *L) {
     ct_error error = {.status = CT_OK};
     trace_box *box = live_trace(L, 1, "trace", false);
     ct_trace *trace = box->trace;
@@ -239,17 +235,16 @@ static int trace_run(lua_State *L)
     return 1;
 }
 
-/* trace:fits(): whether it may be run: gradients that the step read are there, or not, as when it was recorded */
-static int trace_fits(lua_State *L)
-{
+/* trace:fits(): whether it may be run: gradients that the step read are there, or not, as when it
+ * was recorded */
+static int trace_fits(lua_State *L) {
     trace_box *box = live_trace(L, 1, "trace", false);
     lua_pushboolean(L, ct_trace_fits(box->trace));
     return 1;
 }
 
 /* trace:written(input): whether the step wrote to what trace:input gave; asked before finish */
-static int trace_written(lua_State *L)
-{
+static int trace_written(lua_State *L) {
     live_trace(L, 1, "trace", true);
     const ct_tensor *input = ct_lua_tensor(L, 2, "trace", "input");
     lua_pushboolean(L, input->cell->version->op != CT_INPUT);
@@ -257,8 +252,7 @@ static int trace_written(lua_State *L)
 }
 
 /* trace:same(other): true, or false and where they first differ */
-static int trace_same(lua_State *L)
-{
+static int trace_same(lua_State *L) {
     ct_error error = {.status = CT_OK};
     const trace_box *a = live_trace(L, 1, "trace", false), *b = live_trace(L, 2, "trace", false);
     bool same = ct_trace_same(a->trace, b->trace, &error);
@@ -270,8 +264,7 @@ static int trace_same(lua_State *L)
 }
 
 /* upvalue 1: the methods */
-static int trace_index(lua_State *L)
-{
+static int trace_index(lua_State *L) {
     const trace_box *box = to_trace(L, 1, "trace");
     if (lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "trained") == 0) {
         lua_pushboolean(L, box->trace && box->trace->trained);
@@ -282,19 +275,26 @@ static int trace_index(lua_State *L)
     return 1;
 }
 
-static int tracing(lua_State *L)
-{
+static int tracing(lua_State *L) {
     lua_pushboolean(L, ct_bind_of(L)->runtime->trace != NULL);
     return 1;
 }
 
-void ct_open_trace(lua_State *L, int core, int methods)
-{
-    static const luaL_Reg functions[] = {{"trace_begin", trace_begin}, {"tracing", tracing}, {NULL, NULL}};
+void ct_open_trace(lua_State *L, int core, int methods) {
+    static const luaL_Reg functions[] = {
+        {"trace_begin", trace_begin}, {"tracing", tracing}, {NULL, NULL}};
     static const luaL_Reg trace_methods[] = {
-        {"input", trace_input}, {"finish", trace_finish}, {"abort", trace_abort}, {"run", trace_run},
-        {"fits", trace_fits},   {"same", trace_same},     {"written", trace_written},
-        {"compile", trace_compile}, {"news", trace_news}, {"source", trace_source}, {NULL, NULL},
+        {"input", trace_input},
+        {"finish", trace_finish},
+        {"abort", trace_abort},
+        {"run", trace_run},
+        {"fits", trace_fits},
+        {"same", trace_same},
+        {"written", trace_written},
+        {"compile", trace_compile},
+        {"news", trace_news},
+        {"source", trace_source},
+        {NULL, NULL},
     };
     (void)methods;
     lua_newtable(L);
