@@ -105,11 +105,12 @@ typedef struct reading {
     char *next; /* where the next element goes */
 } reading;
 
-/* "value[2][1]" */
+/* "'value[2][1]'" */
 static const char *place_text(const reading *r, int depth, char text[CT_LUA_TEXT]) {
-    int length = snprintf(text, CT_LUA_TEXT, "value");
+    int length = snprintf(text, CT_LUA_TEXT, "'value");
     for (int d = 0; d < depth; d++)
         length += snprintf(text + length, (size_t)(CT_LUA_TEXT - length), "[%d]", r->place[d]);
+    snprintf(text + length, (size_t)(CT_LUA_TEXT - length), "'");
     return text;
 }
 

@@ -16,7 +16,8 @@ static void read_reduction(lua_State *L, const char *function, reduction *r) {
     r->tensor = ct_lua_tensor(L, 1, function, "self");
     int ndim = r->tensor->view.shape.ndim;
     ct_lua_spread_options(L, 2, function, options);
-    r->given = !lua_isnil(L, 2);
+    bool empty = lua_istable(L, 2) && lua_rawlen(L, 2) == 0;
+    r->given = !lua_isnil(L, 2) && !empty; /* {} names none, and so all */
     if (ct_lua_is_options(L, 3)) { /* sum(2, {keepdim = true}) */
         ct_lua_check_options(L, 3, function, options + 1);
         lua_getfield(L, 3, "keepdim");
