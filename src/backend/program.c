@@ -183,6 +183,16 @@ void ct_program_report(const ct_program *program, void (*write)(void *context, c
     }
 }
 
+static void log_line(void *context, const char *line) {
+    ct_log(context, CT_LOG_INFO, "%s", line);
+}
+
+/* Whether CTRAIN_LOG, words separated by commas, has "kernels". */
+static bool wants_kernels(void) {
+    const char *words = getenv("CTRAIN_LOG");
+    return words != NULL && strstr(words, "kernels") != NULL;
+}
+
 /* ---- making ---- */
 
 static ct_status prepare(ct_program *program, ct_error *error) {
@@ -236,6 +246,7 @@ ct_program *ct_cpu_compile(ct_trace *trace, const ct_cpu_options *options, ct_er
         ct_program_free(program);
         return NULL;
     }
+    if (wants_kernels()) ct_program_measure(program, true);
     return program;
 }
 
@@ -452,6 +463,7 @@ ct_status ct_program_run(ct_program *program, ct_tensor *const *inputs, ct_tenso
 
 void ct_program_free(ct_program *program) {
     if (program == NULL) return;
+    if (program->seconds && wants_kernels()) ct_program_report(program, log_line, program->runtime);
     if (program->handle) dlclose(program->handle);
     ct_build_end(&program->build);
     for (int i = 0; i < program->plan->graph->n_inputs && program->input_copies; i++) {
