@@ -144,7 +144,8 @@ local makers = {
   end,
 }
 
----A program of `seed`: its inputs, its state, and its body, which takes tensors in place of the inputs and gives a list.
+---A program of `seed`: its inputs, its states, and its body, which takes tensors in place of the inputs and gives a
+---list.
 ---@param seed integer
 ---@param length? integer how many operations
 function programs.new(seed, length)
@@ -229,8 +230,11 @@ function programs.difference(a, b)
   for i = 1, #x do
     local u, v = x[i], y[i]
     local same = u == v and (u ~= 0 or type(u) ~= "number" or 1 / u == 1 / v) or (u ~= u and v ~= v)
-    if not same then return ("element %d of [%s %s]: %s against %s"):format(i - 1, a.dtype,
-      table.concat(a.shape, "x"), tostring(u), tostring(v)) end
+    if not same then
+      local shape = table.concat(a.shape, "x")
+      return ("element %d of [%s %s]: %s against %s"):format(i - 1, a.dtype, shape,
+        tostring(u), tostring(v))
+    end
   end
 end
 
