@@ -288,8 +288,10 @@ static void describe(const ct_node *node, char text[256]) {
         snprintf(text, 256, "nothing more");
         return;
     }
-    const char *constant = node->op == CT_CONST ? " of another value or" : "";
-    snprintf(text, 256, "'%s'%s %s %s at %s:%d", ct_op_table[node->op].name, constant, ct_dtype_name(node->dtype),
+    char value[40] = "";
+    if (node->op == CT_CONST)
+        snprintf(value, sizeof value, " %.9g", node->attr.value.f);
+    snprintf(text, 256, "'%s%s' (%s %s) at %s:%d", ct_op_table[node->op].name, value, ct_dtype_name(node->dtype),
              ct_shape_text(&node->shape, shape), node->line.source ? node->line.source : "?", node->line.line);
 }
 
