@@ -12,7 +12,7 @@ local ct = {}
 -- What the core offers to ctrain's own Lua files only.
 local own = {
   set_format = true, raise = true, nearest = true, script_line = true, trace_begin = true, interrupted = true,
-  h5 = true, log = true,
+  h5 = true, log = true, source = true, clock = true, is_terminal = true,
 }
 
 for name, value in pairs(core) do
@@ -43,6 +43,7 @@ ct.utils = setmetatable({}, {
     end
     return rawget(utils, name)
   end,
+  names = function() return { "data", "profiler" } end,
 })
 
 return setmetatable(ct, {
@@ -55,5 +56,13 @@ return setmetatable(ct, {
     end
     if value ~= nil then rawset(ct, name, value) end
     return value
+  end,
+  -- what is loaded on demand, for help and completion
+  names = function()
+    local names = {}
+    for _, list in ipairs { functions, modules } do
+      for name in pairs(list) do names[#names + 1] = name end
+    end
+    return names
   end,
 })

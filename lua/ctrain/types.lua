@@ -72,29 +72,29 @@
 ---@field any fun(self: tensor, dim: dims?, keepdim: boolean?): tensor
 ---@field all fun(self: tensor, dim: dims?, keepdim: boolean?): tensor
 ---@field max fun(self: tensor, dim: dims?, keepdim: boolean?): tensor, tensor? along a dim: values and positions
----@field min fun(self: tensor, dim: dims?, keepdim: boolean?): tensor, tensor?
+---@field min fun(self: tensor, dim: dims?, keepdim: boolean?): tensor, tensor? along a dim: values and positions
 ---@field amax fun(self: tensor, dim: dims?, keepdim: boolean?): tensor values alone
 ---@field amin fun(self: tensor, dim: dims?, keepdim: boolean?): tensor
----@field argmax fun(self: tensor, dim: integer?, keepdim: boolean?): tensor
----@field argmin fun(self: tensor, dim: integer?, keepdim: boolean?): tensor
+---@field argmax fun(self: tensor, dim: integer?, keepdim: boolean?): tensor positions, from 0
+---@field argmin fun(self: tensor, dim: integer?, keepdim: boolean?): tensor positions, from 0
 ---@field cumsum fun(self: tensor, dim: integer): tensor
----@field reshape fun(self: tensor, ...: dims): tensor
----@field view fun(self: tensor, ...: dims): tensor
+---@field reshape fun(self: tensor, ...: dims): tensor one extent may be -1: what is left
+---@field view fun(self: tensor, ...: dims): tensor as reshape, but never a copy
 ---@field flatten fun(self: tensor, start_dim: integer?, end_dim: integer?): tensor
 ---@field permute fun(self: tensor, ...: dims): tensor
 ---@field transpose fun(self: tensor, dim1: integer, dim2: integer): tensor
 ---@field t fun(self: tensor): tensor
 ---@field squeeze fun(self: tensor, dim: dims?): tensor
 ---@field unsqueeze fun(self: tensor, dim: integer): tensor
----@field expand fun(self: tensor, ...: dims): tensor
+---@field expand fun(self: tensor, ...: dims): tensor a view that repeats extents of 1
 ---@field broadcast_to fun(self: tensor, ...: dims): tensor
 ---@field expand_as fun(self: tensor, other: tensor): tensor
 ---@field flip fun(self: tensor, dim: dims?): tensor
----@field narrow fun(self: tensor, dim: integer, start: integer, length: integer): tensor
----@field slice fun(self: tensor, dim: integer, first: integer?, last: integer?, step: integer?): tensor
----@field select fun(self: tensor, dim: integer, index: integer): tensor
+---@field narrow fun(self: tensor, dim: integer, start: integer, length: integer): tensor a view of length positions from start
+---@field slice fun(self: tensor, dim: integer, first: integer?, last: integer?, step: integer?): tensor a view; the end is included
+---@field select fun(self: tensor, dim: integer, index: integer): tensor a view without dim
 ---@field diagonal fun(self: tensor, offset: integer?, dim1: integer?, dim2: integer?): tensor
----@field contiguous fun(self: tensor): tensor
+---@field contiguous fun(self: tensor): tensor itself, or a copy in C order
 ---@field is_contiguous fun(self: tensor): boolean
 ---@field clone fun(self: tensor): tensor
 ---@field to fun(self: tensor, dtype: dtype|tensor): tensor
@@ -108,13 +108,19 @@
 ---@field matmul fun(self: tensor, other: tensor): tensor
 ---@field mm fun(self: tensor, other: tensor): tensor
 ---@field bmm fun(self: tensor, other: tensor): tensor
----@field gather fun(self: tensor, dim: integer, index: tensor): tensor
----@field scatter_add fun(self: tensor, dim: integer, index: tensor, source: tensor): tensor
----@field index_select fun(self: tensor, dim: integer, index: tensor): tensor
----@field argsort fun(self: tensor, dim: integer?, descending: boolean?): tensor
----@field nonzero fun(self: tensor): tensor
+---@field gather fun(self: tensor, dim: integer, index: tensor): tensor elements at positions, from 0, along dim
+---@field scatter_add fun(self: tensor, dim: integer, index: tensor, source: tensor): tensor source added at positions along dim
+---@field index_select fun(self: tensor, dim: integer, index: tensor): tensor the slices at positions, from 0
+---@field argsort fun(self: tensor, dim: integer?, descending: boolean?): tensor positions, from 0; equal elements keep their order
+---@field nonzero fun(self: tensor): tensor a row of positions, from 0, for each element that is not 0
+---@field full_like fun(self: tensor, value: number|boolean, options: creation?): tensor
+---@field zeros_like fun(self: tensor, options: creation?): tensor
+---@field ones_like fun(self: tensor, options: creation?): tensor
+---@field rand_like fun(self: tensor, options: creation?): tensor
+---@field randn_like fun(self: tensor, options: creation?): tensor
+---@field bernoulli fun(self: tensor): tensor 1 with the probability that self gives, else 0
 ---@field numel fun(self: tensor): integer
----@field item fun(self: tensor): number|boolean
+---@field item fun(self: tensor): number|boolean the value of a tensor with one element
 ---@field totable fun(self: tensor): any
 ---@field data fun(self: tensor): any an FFI pointer on LuaJIT, light userdata in Lua 5.4
 ---@field copy_ fun(self: tensor, source: tensor): tensor
@@ -123,9 +129,9 @@
 ---@field uniform_ fun(self: tensor, low: number?, high: number?): tensor
 ---@field normal_ fun(self: tensor, mean: number?, std: number?): tensor
 ---@field bernoulli_ fun(self: tensor, p: number?): tensor
----@field detach fun(self: tensor): tensor
+---@field detach fun(self: tensor): tensor the same elements without their history
 ---@field requires_grad_ fun(self: tensor, requires_grad: boolean?): tensor
----@field backward fun(self: tensor, gradient: tensor?, retain_graph: boolean?, create_graph: boolean?)
+---@field backward fun(self: tensor, gradient: tensor?, retain_graph: boolean?, create_graph: boolean?) adds to grad of every leaf that self was computed from
 local tensor = {}
 
 ---@class ctrain
@@ -135,24 +141,25 @@ local tensor = {}
 ---@field ones fun(...: dims|dtype|creation): tensor
 ---@field rand fun(...: dims|dtype|creation): tensor
 ---@field randn fun(...: dims|dtype|creation): tensor
----@field arange fun(start: number, stop: number?, step: number?, options: creation?): tensor
----@field linspace fun(first: number, last: number, count: integer, options: creation?): tensor
+---@field arange fun(start: number, stop: number?, step: number?, options: creation?): tensor up to stop, without it; arange(n) is 0 to n - 1
+---@field linspace fun(first: number, last: number, count: integer, options: creation?): tensor both ends included
 ---@field eye fun(rows: integer, columns: integer?, options: creation?): tensor
----@field randint fun(low: integer, high: integer, shape: integer[], options: creation?): tensor
----@field randperm fun(count: integer): tensor
----@field bernoulli fun(p: tensor): tensor
----@field manual_seed fun(seed: integer)
----@field where fun(condition: tensor, x: operand, y: operand): tensor
----@field cat fun(tensors: tensor[], dim: integer?): tensor
----@field grad fun(outputs: tensor|tensor[], inputs: tensor|tensor[], options: table?): tensor|tensor[]
----@field no_grad fun(fn: function, ...: any): ...
----@field enable_grad fun(fn: function, ...: any): ...
+---@field randint fun(low: integer, high: integer, shape: integer[], options: creation?): tensor from low to high - 1
+---@field randperm fun(count: integer): tensor 0 to count - 1 in random order
+---@field bernoulli fun(p: tensor): tensor 1 with the probability p, else 0
+---@field manual_seed fun(seed: integer) starts all random numbers anew
+---@field from_pointer fun(pointer: any, shape: integer[], dtype: dtype): tensor memory of someone else, not copied
+---@field where fun(condition: tensor, x: operand, y: operand): tensor x where condition holds, else y
+---@field cat fun(tensors: tensor[], dim: integer?): tensor one after the other along dim
+---@field grad fun(outputs: tensor|tensor[], inputs: tensor|tensor[], options: table?): tensor|tensor[] gradients by inputs; options: grad_outputs, create_graph, retain_graph, allow_unused
+---@field no_grad fun(fn: function, ...: any): ... fn(...) with nothing kept for gradients
+---@field enable_grad fun(fn: function, ...: any): ... fn(...) with gradients again, inside no_grad
 ---@field is_grad_enabled fun(): boolean
 ---@field custom fun(value: tensor, inputs: tensor[], backward: fun(gradient: tensor): ...): tensor
 ---@field is_tensor fun(value: any): boolean
----@field tracing fun(): boolean
----@field live_bytes fun(): number
----@field peak_bytes fun(): number
+---@field tracing fun(): boolean whether a step is being recorded
+---@field live_bytes fun(): number memory of tensors now
+---@field peak_bytes fun(): number the most there was
 ---@field nn table layers, losses and the class models are made of
 ---@field optim table optimizers
 local ctrain = {}

@@ -16,11 +16,30 @@ static const struct ct_lua_file *find_file(const char *name) {
     return NULL;
 }
 
+/* core.source("ctrain/nn/init.lua"): the text of a file that the library carries, or nil */
+static int source(lua_State *L)
+{
+    const struct ct_lua_file *file = find_file(luaL_checkstring(L, 1));
+    if (file)
+        lua_pushlstring(L, file->text, file->size);
+    else
+        lua_pushnil(L);
+    return 1;
+}
+
+static int open_core(lua_State *L)
+{
+    luaopen_ctrain_core(L);
+    lua_pushcfunction(L, source);
+    lua_setfield(L, -2, "source");
+    return 1;
+}
+
 /* A searcher for `require`: "ctrain.nn" is the file "ctrain/nn.lua" or "ctrain/nn/init.lua". */
 static int search_file(lua_State *L) {
     const char *module = luaL_checkstring(L, 1);
     if (strcmp(module, "ctrain.core") == 0) {
-        lua_pushcfunction(L, luaopen_ctrain_core);
+        lua_pushcfunction(L, open_core);
         return 1;
     }
     const char *path = luaL_gsub(L, module, ".", "/");
