@@ -56,7 +56,7 @@ function gradient.check(f, arrays, options)
       local below = weighted(f, arrays)
       a[i] = kept
       local expected = (above - below) / (2 * step)
-      if not (math.abs(seen[i] - expected) <= tolerance * math.max(1, math.abs(expected))) then
+      if not (math.abs(seen[i] - expected) <= tolerance * math.max(1, math.abs(expected))) then -- luacheck: ignore 581
         error(("%sthe gradient of argument %d at element %d of %s is %.12g, differences give %.12g"):format(
           options.what and options.what .. ": " or "", k, i, tensors.shape_text(a.shape), seen[i], expected), 2)
       end
@@ -94,7 +94,7 @@ function gradient.check_second(f, a, options)
     local step = h * math.max(1, math.abs(kept))
     local expected = (at(kept + step) - at(kept - step)) / (2 * step)
     a[i] = kept
-    if not (math.abs(seen[i] - expected) <= (options.tolerance or 1e-6) * math.max(1, math.abs(expected))) then
+    if not (math.abs(seen[i] - expected) <= (options.tolerance or 1e-6) * math.max(1, math.abs(expected))) then -- luacheck: ignore 581
       error(("%sthe second derivative at element %d is %.12g, differences give %.12g"):format(
         options.what and options.what .. ": " or "", i, seen[i], expected), 2)
     end

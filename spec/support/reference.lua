@@ -20,7 +20,7 @@ end
 ---@param source number[]|(fun(i: integer): number)|number elements, a function of the position (from 1), or one number
 ---@return reference.Array
 function reference.array(shape, source)
-  local out = { shape = { table.unpack and table.unpack(shape) or unpack(shape) } }
+  local out = { shape = { unpack(shape) } }
   for i = 1, reference.count(shape) do
     if type(source) == "function" then
       out[i] = source(i)
@@ -317,7 +317,7 @@ function reference.erf(x)
   if a > 6 then
     return x > 0 and 1 or -1
   end
-  if a < 2.5 then
+  if a < 1 then
     -- Abramowitz and Stegun 7.1.6: every term is positive, so nothing cancels
     local term, sum = a, a
     for n = 1, 120 do

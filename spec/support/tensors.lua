@@ -198,7 +198,7 @@ function tensors.within_ulps(t, expected, ulps, what)
   local seen, dtype = tensors.read(t), t.dtype
   for i = 1, #expected do
     local off = floats.ulps(seen[i], expected[i], dtype)
-    if not (off <= ulps) then
+    if not (off <= ulps) then -- luacheck: ignore 581
       error(("%s%s is %.17g, expected %.17g: %g ulp apart, %g allowed"):format(what and what .. ": " or "",
         describe_place(expected.shape, i), seen[i], expected[i], off, ulps), 2)
     end
