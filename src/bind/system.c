@@ -1,5 +1,5 @@
-/* system.c: what the data executor asks of the system: a clock, and whether progress is shown on a
- * terminal. */
+/* system.c: what scripts ask of the system: a clock, whether progress is shown on a terminal, and how many
+ * threads kernels use. */
 #include <time.h>
 #include <unistd.h>
 
@@ -19,9 +19,25 @@ static int is_terminal(lua_State *L) {
     return 1;
 }
 
+/* ct.get_num_threads() */
+static int get_threads(lua_State *L) {
+    lua_pushinteger(L, ct_bind_of(L)->runtime->threads);
+    return 1;
+}
+
+/* ct.set_num_threads(n): a positive number; more than the CPUs is allowed */
+static int set_threads(lua_State *L) {
+    int64_t n = ct_lua_integer(L, 1, "ct.set_num_threads", "n");
+    if (n < 1 || n > 4096)
+        ct_lua_raise(L, "ct.set_num_threads", "'n' must be from 1 to 4096, got %d", (int)n);
+    ct_bind_of(L)->runtime->threads = (int)n;
+    return 0;
+}
+
 void ct_open_system(lua_State *L, int core, int methods) {
     static const luaL_Reg functions[] = {
-        {"clock", clock_seconds}, {"is_terminal", is_terminal}, {NULL, NULL}};
+        {"clock", clock_seconds}, {"is_terminal", is_terminal}, {"get_num_threads", get_threads},
+        {"set_num_threads", set_threads}, {NULL, NULL}};
     (void)methods;
     ct_lua_add(L, core, functions);
 }
