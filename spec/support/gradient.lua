@@ -4,7 +4,8 @@ local reference = require "spec.support.reference"
 local tensors = require "spec.support.tensors"
 
 local gradient = {}
-local unpack = table.unpack or unpack -- luacheck: ignore unpack
+local unpack = table.unpack or unpack -- luacheck: ignore
+local unpack = table.unpack or unpack
 
 -- Fixed weights that make one number of any result, so that no two elements' gradients look alike.
 local function weights(shape)
@@ -35,7 +36,7 @@ function gradient.check(f, arrays, options)
   local h, tolerance = options.step or 1e-5, options.tolerance or 2e-7
   local leaves = {}
   for i, a in ipairs(arrays) do
-    leaves[i] = tensors.make(a, "float64"):requires_grad_(true)
+    leaves[i] = tensors.make(a, "float64"):clone():requires_grad_(true)
   end
   local out = f(unpack(leaves))
   local w = tensors.make(weights(out.shape), "float64")
@@ -68,7 +69,7 @@ end
 -- Fails unless the second derivatives, through create_graph, agree with differences of the first.
 function gradient.check_second(f, a, options)
   options = options or {}
-  local x = tensors.make(a, "float64"):requires_grad_(true)
+  local x = tensors.make(a, "float64"):clone():requires_grad_(true)
   local function first(t)
     local out = f(t)
     local w = tensors.make(weights(out.shape), "float64")
@@ -84,7 +85,7 @@ function gradient.check_second(f, a, options)
     local kept = a[i]
     local function at(value)
       a[i] = value
-      local grads = tensors.read(first(tensors.make(a, "float64"):requires_grad_(true)))
+      local grads = tensors.read(first(tensors.make(a, "float64"):clone():requires_grad_(true)))
       local w, terms = weights(grads.shape), {}
       for j = 1, #grads do
         terms[j] = grads[j] * w[j]
@@ -94,7 +95,8 @@ function gradient.check_second(f, a, options)
     local step = h * math.max(1, math.abs(kept))
     local expected = (at(kept + step) - at(kept - step)) / (2 * step)
     a[i] = kept
-    if not (math.abs(seen[i] - expected) <= (options.tolerance or 1e-6) * math.max(1, math.abs(expected))) then -- luacheck: ignore 581
+    local allowed = (options.tolerance or 1e-6) * math.max(1, math.abs(expected))
+    if not (math.abs(seen[i] - expected) <= allowed) then -- luacheck: ignore 581
       error(("%sthe second derivative at element %d is %.12g, differences give %.12g"):format(
         options.what and options.what .. ": " or "", i, seen[i], expected), 2)
     end

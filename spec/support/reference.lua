@@ -1,7 +1,8 @@
 -- Straightforward float64 arrays in plain Lua: what tensors are compared with. An array is a table with `shape`
 -- (a list of extents) and its elements in C order at 1..n. Nothing here knows ctrain.
 local reference = {}
-local unpack = table.unpack or unpack -- luacheck: ignore unpack
+local unpack = table.unpack or unpack -- luacheck: ignore
+local unpack = table.unpack or unpack
 
 ---@class reference.Array
 ---@field shape integer[]
@@ -263,15 +264,18 @@ end
 
 ---@return number
 function reference.expm1(x)
-  if math.abs(x) > 0.5 then
+  if math.abs(x) > 1 then
     return math.exp(x) - 1
   end
-  local term, sum = x, x
-  for n = 2, 30 do
-    term = term * x / n
-    sum = sum + term
+  if x < 0 then
+    local e = reference.expm1(-x)
+    return -e / (1 + e)
   end
-  return x == 0 and x or sum
+  local sum = 1
+  for n = 30, 2, -1 do
+    sum = 1 + sum * x / n
+  end
+  return x * sum
 end
 
 ---@return number
@@ -288,12 +292,10 @@ end
 
 ---@return number
 function reference.tanh(x)
-  if x ~= x then
-    return x
+  if x < 0 then
+    return -reference.tanh(-x)
   elseif x > 20 then
     return 1
-  elseif x < -20 then
-    return -1
   end
   local e = reference.expm1(2 * x)
   return e / (e + 2)
@@ -329,7 +331,7 @@ function reference.erf(x)
   end
   -- the continued fraction of erfc, 7.1.14, from its tail
   local f = a
-  for n = 120, 1, -1 do
+  for n = 400, 1, -1 do
     f = a + (n / 2) / f
   end
   local value = 1 - math.exp(-a * a) / (f * math.sqrt(math.pi))
