@@ -27,7 +27,8 @@ static ct_status call(lua_State *L, int arguments, int results, ct_error *error)
     return ct_lua_protected(L, arguments, results) ? CT_OK : failure(L, error);
 }
 
-ct_status ct_cli_arguments(ct_runtime *runtime, char **argv, int argc, int script, ct_error *error) {
+ct_status ct_cli_arguments(ct_runtime *runtime, char **argv, int argc, int script,
+                           ct_error *error) {
     lua_State *L = ct_host_state(runtime);
     (void)error;
     lua_createtable(L, argc, 0);
@@ -102,10 +103,30 @@ static int print_values(lua_State *L) {
     return 0;
 }
 
+static void stop(lua_State *L, lua_Debug *activation) {
+    (void)activation;
+    lua_sethook(L, NULL, 0, 0);
+    luaL_error(L, "interrupted!");
+}
+
+/* An interrupt reaches Lua code and computations alike; what one of them took, the other must not
+ * find later. */
+static void forget_interrupt(ct_runtime *runtime) {
+    ct_error error;
+    lua_sethook(ct_host_state(runtime), NULL, 0, 0);
+    ct_check_interrupt(runtime, &error);
+}
+
+void ct_cli_interrupt(ct_runtime *runtime) {
+    lua_State *L = ct_host_state(runtime);
+    ct_interrupt(runtime);
+    lua_sethook(L, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+}
+
 ct_cli_input ct_cli_statement(ct_runtime *runtime, const char *text, ct_error *error) {
     lua_State *L = ct_host_state(runtime);
     int top = lua_gettop(L);
-    lua_settop(L, top);
+    forget_interrupt(runtime);
     const char *expression = lua_pushfstring(L, "return %s", text + (*text == '='));
     ct_cli_input outcome = CT_CLI_DONE;
     int loaded = luaL_loadbuffer(L, expression, strlen(expression), "=stdin");
@@ -183,18 +204,6 @@ char **ct_cli_complete(ct_runtime *runtime, const char *text) {
     }
     lua_settop(L, top);
     return list;
-}
-
-static void stop(lua_State *L, lua_Debug *activation) {
-    (void)activation;
-    lua_sethook(L, NULL, 0, 0);
-    luaL_error(L, "interrupted!");
-}
-
-void ct_cli_interrupt(ct_runtime *runtime) {
-    lua_State *L = ct_host_state(runtime);
-    ct_interrupt(runtime);
-    lua_sethook(L, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 
 const char *ct_cli_version(void) {

@@ -1,10 +1,10 @@
-/* repl.c: the loop that reads a statement, runs it and prints its values. Line editing is libedit's where standard
- * input is a terminal; the history is kept in $XDG_STATE_HOME/ctrain/history. */
+/* repl.c: the loop that reads a statement, runs it and prints its values. Line editing is libedit's
+ * where standard input is a terminal; the history is kept in $XDG_STATE_HOME/ctrain/history. */
 #include "cli/repl.h"
 
 #include <editline/readline.h>
 #include <errno.h>
-#include <setjmp.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,19 +12,42 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "bind/cli.h"
 
 static ct_runtime *current; /* what completion and the signal handler work for */
-static sigjmp_buf prompt;   /* back to a fresh prompt */
-static volatile sig_atomic_t reading;
+static volatile sig_atomic_t reading, stopped;
 
 /* Ctrl-C at the prompt gives a fresh one, during a computation it stops that. */
 static void on_interrupt(int number) {
     (void)number;
     if (reading)
-        siglongjmp(prompt, 1);
-    ct_cli_interrupt(current);
+        stopped = 1;
+    else
+        ct_cli_interrupt(current);
+}
+
+/* libedit's source of characters: a read that Ctrl-C ends. */
+static int read_character(FILE *unused) {
+    (void)unused;
+    mbstate_t state;
+    memset(&state, 0, sizeof state);
+    while (!stopped) {
+        char byte;
+        wchar_t character;
+        ssize_t count = read(STDIN_FILENO, &byte, 1);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            break;
+        size_t used = mbrtowc(&character, &byte, 1, &state);
+        if (used == (size_t)-1)
+            memset(&state, 0, sizeof state);
+        else if (used != (size_t)-2)
+            return (int)character;
+    }
+    return EOF;
 }
 
 /* libedit asks for candidate number `state` until NULL. */
@@ -70,10 +93,15 @@ static bool history_path(char path[4096]) {
     return true;
 }
 
-/* One line without its newline, to be freed; NULL at the end of input. */
+/* One line without its newline, to be freed; NULL at the end of input, and where Ctrl-C ended it.
+ */
 static char *read_line(const char *text, bool terminal) {
-    if (terminal)
-        return readline(text);
+    if (terminal) {
+        reading = 1;
+        char *line = readline(text);
+        reading = 0;
+        return line;
+    }
     char *line = NULL;
     size_t size = 0;
     ssize_t length = getline(&line, &size, stdin);
@@ -86,50 +114,75 @@ static char *read_line(const char *text, bool terminal) {
     return line;
 }
 
+/* `text` and `line` joined by a newline, both freed; text may be NULL. */
+static char *joined(char *text, char *line) {
+    if (!text)
+        return line;
+    size_t size = strlen(text) + strlen(line) + 2;
+    char *longer = malloc(size);
+    if (longer)
+        snprintf(longer, size, "%s\n%s", text, line);
+    free(text);
+    free(line);
+    return longer;
+}
+
+/* A statement goes into the history as one line where it has no comments, which would swallow what
+ * follows. */
+static void remember(char *text) {
+    if (!*text)
+        return;
+    if (!strstr(text, "--"))
+        for (char *end = text; (end = strchr(end, '\n'));)
+            *end = ' ';
+    add_history(text);
+}
+
+static void open_terminal(char path[4096]) {
+    setlocale(LC_CTYPE, "");
+    printf("%s   help(x) tells about x, Ctrl-D leaves\n", ct_cli_version());
+    rl_readline_name = "ctrain";
+    rl_getc_function = read_character;
+    rl_initialize();
+    rl_attempted_completion_function = complete;
+    rl_basic_word_break_characters = " \t\n\"\\'`@$><=;|&{(,+-*/^%#~[]})";
+    using_history();
+    if (history_path(path))
+        read_history(path);
+    else
+        path[0] = '\0';
+    sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt},
+              NULL); /* reads are not restarted */
+}
+
+static void close_terminal(const char *path) {
+    putchar('\n');
+    if (!path[0])
+        return;
+    stifle_history(2000);
+    write_history(path);
+}
+
 ct_status ct_repl(ct_runtime *runtime, ct_error *error) {
     bool terminal = isatty(STDIN_FILENO);
-    char path[4096] = "", *volatile text = NULL;
+    char path[4096] = "", *text = NULL;
     current = runtime;
     ct_status status = ct_cli_prepare(runtime, error);
     if (status != CT_OK)
         return status;
-    if (terminal) {
-        printf("%s   help(x) tells about x, Ctrl-D leaves\n", ct_cli_version());
-        rl_readline_name = "ctrain";
-        rl_initialize();
-        rl_attempted_completion_function = complete;
-        rl_basic_word_break_characters = " \t\n\"\\'`@$><=;|&{(,+-*/^%#~[]})";
-        using_history();
-        if (history_path(path))
-            read_history(path);
-        else
-            path[0] = '\0';
-        signal(SIGINT, on_interrupt);
-    }
-    if (sigsetjmp(prompt, 1)) {
-        puts("^C");
-        free(text);
-        text = NULL;
-        rl_initialize();
-    }
+    if (terminal)
+        open_terminal(path);
     for (;;) {
-        reading = terminal;
         char *line = read_line(text ? ">> " : "> ", terminal);
-        reading = 0;
-        if (!line)
-            break;
-        if (text) { /* a statement goes on */
-            size_t size = strlen(text) + strlen(line) + 2;
-            char *longer = malloc(size);
-            if (longer)
-                snprintf(longer, size, "%s\n%s", text, line);
-            free(text);
+        if (stopped) {
+            stopped = 0;
             free(line);
-            text = longer;
-        } else {
-            text = line;
+            free(text);
+            text = NULL;
+            puts("^C");
+            continue;
         }
-        if (!text)
+        if (!line || !(text = joined(text, line)))
             break;
         ct_error failure = {.status = CT_OK};
         ct_cli_input outcome = ct_cli_statement(runtime, text, &failure);
@@ -138,18 +191,13 @@ ct_status ct_repl(ct_runtime *runtime, ct_error *error) {
         fflush(stdout);
         if (outcome == CT_CLI_FAILED)
             fprintf(stderr, "%s\n", failure.message);
-        if (terminal && *text)
-            add_history(text);
+        if (terminal)
+            remember(text);
         free(text);
         text = NULL;
     }
     free(text);
-    if (terminal) {
-        putchar('\n');
-        if (path[0]) {
-            stifle_history(2000);
-            write_history(path);
-        }
-    }
+    if (terminal)
+        close_terminal(path);
     return CT_OK;
 }
