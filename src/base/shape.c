@@ -16,12 +16,11 @@ ct_status ct_shape_set(ct_shape *shape, int ndim, const int64_t *dims, ct_error 
             return ct_fail(error, CT_ERR_SHAPE, "dimension %d has extent %lld: an extent is 0 or more", d + 1,
                            (long long)dims[d]);
         empty |= dims[d] == 0;
-        /* the largest element is 8 bytes; 16 leaves room for offsets */
-        if (dims[d] > 0 && __builtin_mul_overflow(numel, dims[d], &numel))
-            numel = INT64_MAX;
-        if (numel > INT64_MAX / 16 && !empty)
-            return ct_fail(error, CT_ERR_MEMORY, "the extents multiply to more elements than memory can number");
     }
+    /* the largest element is 8 bytes; 16 leaves room for offsets */
+    for (int d = 0; d < ndim && !empty; d++)
+        if (__builtin_mul_overflow(numel, dims[d], &numel) || numel > INT64_MAX / 16)
+            return ct_fail(error, CT_ERR_MEMORY, "the extents multiply to more elements than memory can number");
     ct_shape result = {.ndim = ndim}; /* dims may be shape's own */
     for (int d = 0; d < ndim; d++)
         result.dim[d] = dims[d];

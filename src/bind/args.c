@@ -186,6 +186,17 @@ bool ct_lua_is_options(lua_State *L, int index) {
     return false;
 }
 
+static bool is_empty_table(lua_State *L, int index) {
+    if (!lua_istable(L, index))
+        return false;
+    index = lua_absindex(L, index);
+    lua_pushnil(L);
+    if (!lua_next(L, index))
+        return true;
+    lua_pop(L, 2);
+    return false;
+}
+
 void ct_lua_check_options(lua_State *L, int index, const char *function, const char *const *names) {
     char text[CT_LUA_TEXT];
     int n = 0;
@@ -213,7 +224,7 @@ void ct_lua_spread_options(lua_State *L, int index, const char *function,
         n++;
     int last = index + n - 1;
     luaL_checkstack(L, n + 8, "too many arguments");
-    if (!ct_lua_is_options(L, index)) {
+    if (!ct_lua_is_options(L, index) && !is_empty_table(L, index)) { /* {dtype = nil} is empty */
         if (lua_gettop(L) < last)
             lua_settop(L, last);
         return;
