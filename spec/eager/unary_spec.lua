@@ -30,7 +30,7 @@ local functions = {
   { "cos", math.cos, -20, 20, 1.5, 0.9 },
   { "tanh", reference.tanh, -4, 4, 1.4, 2.4 },
   { "sigmoid", reference.sigmoid, -15, 15, 2.4, 2.4 },
-  { "erf", reference.erf, -3, 3, 1, 1 },
+  { "erf", reference.erf, -3, 3, 1, 2 },
   { "floor", math.floor, -9, 9, 0, 0 },
   { "ceil", math.ceil, -9, 9, 0, 0 },
   { "round", reference.round, -9, 9, 0, 0 },
