@@ -5,7 +5,6 @@ local tensors = require "spec.support.tensors"
 
 local gradient = {}
 local unpack = table.unpack or unpack -- luacheck: ignore
-local unpack = table.unpack or unpack
 
 -- Fixed weights that make one number of any result, so that no two elements' gradients look alike.
 local function weights(shape)
@@ -27,24 +26,41 @@ local function weighted(f, arrays)
   return reference.sum(terms)
 end
 
+-- A leaf of the array's elements, and the view of it that f is given: "transposed" lies in memory in reverse order.
+local function leaf(a, layout)
+  local reverse = {}
+  for d = 1, #a.shape do
+    reverse[d] = #a.shape + 1 - d
+  end
+  if layout ~= "transposed" or #reverse < 2 then
+    local t = tensors.make(a, "float64"):clone():requires_grad_(true)
+    return t, t, reverse
+  end
+  local t = tensors.make(reference.permute(a, reverse), "float64"):clone():requires_grad_(true)
+  return t, t:permute(reverse), reverse
+end
+
 -- Fails unless d(weighted sum of f(...))/d(every element of every array) agrees with central differences.
 ---@param f fun(...): any from tensors to a tensor
 ---@param arrays reference.Array[]
----@param options? { step: number, tolerance: number, what: string }
+---@param options? { layout: string, step: number, tolerance: number, what: string }
 function gradient.check(f, arrays, options)
   options = options or {}
   local h, tolerance = options.step or 1e-5, options.tolerance or 2e-7
-  local leaves = {}
+  local leaves, arguments, orders = {}, {}, {}
   for i, a in ipairs(arrays) do
-    leaves[i] = tensors.make(a, "float64"):clone():requires_grad_(true)
+    leaves[i], arguments[i], orders[i] = leaf(a, options.layout)
   end
-  local out = f(unpack(leaves))
+  local out = f(unpack(arguments))
   local w = tensors.make(weights(out.shape), "float64")
   out:mul(w):sum():backward()
   for k, a in ipairs(arrays) do
     local got = leaves[k].grad
     if got == nil then
       error(("%sargument %d received no gradient"):format(options.what and options.what .. ": " or "", k), 2)
+    end
+    if arguments[k] ~= leaves[k] then
+      got = got:permute(orders[k])
     end
     tensors.has_shape(got, a.shape, 2)
     local seen = tensors.read(got)

@@ -2,7 +2,6 @@
 -- (a list of extents) and its elements in C order at 1..n. Nothing here knows ctrain.
 local reference = {}
 local unpack = table.unpack or unpack -- luacheck: ignore
-local unpack = table.unpack or unpack
 
 ---@class reference.Array
 ---@field shape integer[]
