@@ -39,17 +39,17 @@
     }                                                                                                     \
     CT_INLINE ct_##S ct_##NAME##_##S##_lanes(const ct_##S##v *lanes) {                                    \
         enum { VECTORS = CT_LANES * sizeof(ct_##S) / CT_VECTOR, WIDTH = CT_LANES / VECTORS };             \
-        ct_##S##v v[VECTORS];                                                                             \
-        __builtin_memcpy(v, lanes, sizeof v);                                                             \
+        ct_##S##v v[VECTORS + 1]; /* of bytes there is one */                                             \
+        __builtin_memcpy(v, lanes, VECTORS * sizeof *v);                                                             \
         for (int half = VECTORS / 2; half > 0; half /= 2)                                                 \
             for (int i = 0; i < half; i++)                                                                \
                 v[i] = ct_##NAME##_##S##v(v[i], v[i + half]);                                             \
-        ct_##S e[WIDTH];                                                                                  \
-        __builtin_memcpy(e, v, sizeof e);                                                                 \
-        for (int half = WIDTH / 2; half > 0; half /= 2)                                                   \
-            for (int i = 0; i < half; i++)                                                                \
-                e[i] = ct_##NAME##_##S(e[i], e[i + half]);                                                \
-        return e[0];                                                                                      \
+        for (int half = WIDTH / 2; half > 0; half /= 2) { /* what is beyond `half` is of no use any more */ \
+            v[1] = v[0];                                                                                  \
+            __builtin_memcpy(&v[1], (const ct_##S *)&v[0] + half, (unsigned long)half * sizeof(ct_##S));  \
+            v[0] = ct_##NAME##_##S##v(v[0], v[1]);                                                        \
+        }                                                                                                 \
+        return v[0][0];                                                                                   \
     }                                                                                                     \
     CT_INLINE ct_##S ct_##NAME##_##S##_block(const ct_##S *data, long n) {                                \
         enum { VECTORS = CT_LANES * sizeof(ct_##S) / CT_VECTOR, WIDTH = CT_LANES / VECTORS };             \
