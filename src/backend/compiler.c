@@ -104,7 +104,7 @@ static bool try_compiler(ct_compiler *compiler, const char *command) {
     if (__builtin_cpu_supports("avx512f")) wide = " -mprefer-vector-width=512";
 #endif
     snprintf(compiler->flags, sizeof compiler->flags,
-             "-std=gnu11 -O3 -march=native%s -fno-math-errno -fno-trapping-math -ffp-contract=off -fwrapv "
+             "-std=gnu11 -O2 -march=native%s -fno-math-errno -fno-trapping-math -ffp-contract=off -fwrapv "
              "-fvisibility=hidden -fPIC -shared -w -x c",
              wide);
     hash_cpu(compiler->cpu);

@@ -151,7 +151,10 @@ static void put_operation(ct_text *out, ct_op op, ct_dtype dtype, const char *fo
     bool compares = info->class == CT_CLASS_COMPARE, selects = info->class == CT_CLASS_SELECT;
     bool vector = width != 0;
     const char *type = ct_value_type(dtype, vector);
-    ct_put(out, "CT_INLINE %s %s_%s_%s(", compares ? ct_value_type(CT_BOOL, vector) : type, form, info->name,
+    // the long functions are called where a loop takes one element: that saves the compiler much and costs little
+    bool called = !vector && strstr(expression, "CT_") != NULL && !compares && !selects && info->class != CT_CLASS_BINARY;
+    called = called || (!vector && (op == CT_POW || op == CT_MOD || op == CT_FLOORDIV));
+    ct_put(out, "%s %s %s_%s_%s(", called ? "CT_CALLED" : "CT_INLINE", compares ? ct_value_type(CT_BOOL, vector) : type, form, info->name,
            ct_word(dtype));
     for (int i = 0; i < info->sources; i++) {
         const char *of = selects && i == 0 ? ct_value_type(CT_BOOL, vector) : type;

@@ -93,6 +93,7 @@ static void spill(ct_nest *nest, int i) {
 
 static void vector_steps(ct_nest *nest, void (*step)(ct_nest *nest, int loop), int loop, const char *head) {
     nest->vector = true;
+    ct_line_out(nest, "#pragma GCC unroll 16");
     ct_line_out(nest, "%s", head);
     nest->indent++;
     step(nest, loop);
@@ -346,12 +347,14 @@ void ct_order_columns(ct_nest *nest, void (*step)(ct_nest *nest, int loop)) {
     nest->indent--;
     ct_line_out(nest, "}");
     nest->vector = false;
-    ct_line_out(nest, "for (int64_t j = first + units * W%d; j < last; j++) {", nest->width);
-    nest->indent++;
-    put_down(nest, step);
-    put_results(nest);
-    nest->indent--;
-    ct_line_out(nest, "}");
+    if (kernel->inner % 16 != 0) {
+        ct_line_out(nest, "for (int64_t j = first + units * W%d; j < last; j++) {", nest->width);
+        nest->indent++;
+        put_down(nest, step);
+        put_results(nest);
+        nest->indent--;
+        ct_line_out(nest, "}");
+    }
     nest->indent--;
     ct_line_out(nest, "}");
 }

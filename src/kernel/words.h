@@ -2,6 +2,8 @@
  * every CT_VECTOR bytes: as many as a register has of 4-byte types, or of 8-byte ones where the kernel has such.
  * Narrower values fill the low lanes of a whole register. A bool is a mask: ct_i32v of 0 and -1, or an int. */
 
+#define CT_CALLED static __attribute__((noinline, unused))
+
 #define W4 (CT_VECTOR / 4)
 #define W8 (CT_VECTOR / 8)
 
