@@ -8,7 +8,7 @@
 #include "bind/bind.h"
 #include "eager/eager.h" // defines: ct_eager
 
-static const char bind_key, traceback_key;
+static const char bind_key, core_key, traceback_key;
 
 ct_lua_link *ct_lua_link_retain(ct_lua_link *link) {
     link->refs++;
@@ -179,6 +179,8 @@ void ct_lua_add(lua_State *L, int table, const luaL_Reg *functions) {
     lua_pop(L, 1);
 }
 
+/* Opened again (package.loaded was cleared), it is the same module: tensors made before stay
+ * tensors. */
 CT_API int luaopen_ctrain_core(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"live_bytes", live_bytes},
@@ -191,6 +193,10 @@ CT_API int luaopen_ctrain_core(lua_State *L) {
         {"nearest", nearest},
         {NULL, NULL},
     };
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &core_key);
+    if (lua_istable(L, -1))
+        return 1;
+    lua_pop(L, 1);
     ct_bind *bind = ct_bind_of(L);
     if (!bind)
         bind = ct_bind_create(L, NULL);
@@ -224,5 +230,7 @@ CT_API int luaopen_ctrain_core(lua_State *L) {
     ct_open_h5(L, core, methods);
     ct_open_system(L, core, methods);
     lua_settop(L, core);
+    lua_pushvalue(L, core);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &core_key);
     return 1;
 }
