@@ -318,7 +318,7 @@ function reference.erf(x)
   if a > 6 then
     return x > 0 and 1 or -1
   end
-  if a < 1 then
+  if a < 0.8 then
     -- Abramowitz and Stegun 7.1.6: every term is positive, so nothing cancels
     local term, sum = a, a
     for n = 1, 120 do
@@ -330,7 +330,7 @@ function reference.erf(x)
   end
   -- the continued fraction of erfc, 7.1.14, from its tail
   local f = a
-  for n = 400, 1, -1 do
+  for n = 1500, 1, -1 do
     f = a + (n / 2) / f
   end
   local value = 1 - math.exp(-a * a) / (f * math.sqrt(math.pi))
