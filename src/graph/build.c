@@ -105,7 +105,7 @@ ct_node *ct_random_node(ct_builder *b, ct_dtype dtype, const ct_shape *shape, ct
 ct_node *ct_cast(ct_builder *b, ct_node *x, ct_dtype dtype) {
     if (!x || x->dtype == dtype)
         return x;
-    if (x->op == CT_CONST && !x->buffer)
+    if (x->op == CT_CONST && !x->buffer && !x->requires_grad)
         return ct_constant(b, dtype, &x->shape,
                            x->attr.weak ? x->attr.value : ct_scalar_load(x->dtype, &x->element));
     ct_attr attr = {.dtype = dtype};
