@@ -110,3 +110,164 @@ describe("the gradient of", function()
     end
   end)
 end)
+
+describe("the second derivative of", function()
+  local functions = {
+    { "exp", method "exp", -1, 1 },
+    { "log", method "log", 0.5, 3 },
+    { "sqrt", method "sqrt", 0.5, 3 },
+    { "rsqrt", method "rsqrt", 0.5, 3 },
+    { "sin", method "sin", -2, 2 },
+    { "tanh", method "tanh", -1, 1 },
+    { "sigmoid", method "sigmoid", -2, 2 },
+    { "erf", method "erf", -1, 1 },
+    { "log1p", method "log1p", 0, 2 },
+    { "expm1", method "expm1", -1, 1 },
+    { "a division", function(x) return 1 / (1 + x * x) end, -1, 1 },
+    { "a cube", function(x) return x ^ 3 end, 0.5, 2 },
+    { "a power of itself", function(x) return x:pow(x) end, 0.5, 2 },
+    { "a product of all", function(x) return x:prod() end, 0.5, 2 },
+    { "a cumulative sum, squared", function(x) return x:cumsum(1):square() end, -1, 1 },
+    { "a product of matrices", function(x) return x:matmul(x:t()):matmul(x) end, -1, 1 },
+    { "softmax", function(x) return x:softmax(2) end, -1, 1 },
+    { "logsumexp", function(x) return x:logsumexp(1) end, -1, 1 },
+    { "the variance", function(x) return x:var(2) end, -1, 1 },
+    { "the norm", function(x) return x:norm() end, 0.5, 1 },
+    { "repeated rows, squared", function(x) return x:index_select(1, int64 { 0, 1, 0 }):square() end, -1, 1 },
+    { "a slice of squares", function(x) return (x * x)[{ 1, { 2, 3 } }] * x[{ 2, { 1, 2 } }] end, -1, 1 },
+  }
+  for _, case in ipairs(functions) do
+    it(case[1] .. " is what differences of the first give", function()
+      gradient.check_second(case[2], tensors.uniform(random.new(12), { 2, 3 }, case[3], case[4]))
+    end)
+  end
+
+  it("x^4, derived once more, is 24 x", function()
+    local x = ct.tensor({ 0.5 }, { dtype = "float64" }):requires_grad_(true)
+    local d = x * x * x * x
+    for _ = 1, 3 do
+      d = ct.grad({ d:sum() }, { x }, { create_graph = true })
+      d = type(d) == "table" and d[1] or d
+    end
+    assert.is_true(math.abs(d:item() - 12) < 1e-12)
+  end)
+end)
+
+local function gradient_of(f, values, dtype)
+  local x = ct.tensor(values, { dtype = dtype or "float64" }):requires_grad_(true)
+  f(x):sum():backward()
+  return x.grad:totable()
+end
+
+describe("a gradient at a point where the formula has none", function()
+  it("is 0 for a masked square root of 0", function()
+    assert.same({ 0, 0.25, 0 }, gradient_of(function(x) return ct.where(x:gt(0), x:sqrt(), 0) end, { 0, 4, -1 }))
+  end)
+
+  it("is 0 for a masked logarithm and a masked reciprocal of 0", function()
+    assert.same({ 0, 0.5 }, gradient_of(function(x) return ct.where(x:gt(0), x:log(), 0) end, { 0, 2 }))
+    assert.same({ 0, -0.25 }, gradient_of(function(x) return ct.where(x:gt(0), 1 / x, 0) end, { 0, 2 }))
+  end)
+
+  it("is infinite for a square root of 0 that is used", function()
+    assert.same({ math.huge }, gradient_of(function(x) return x:sqrt() end, { 0 }))
+  end)
+
+  it("is 0 for abs and the norm at the origin", function()
+    assert.same({ 0, 0 }, gradient_of(function(x) return x:abs() end, { 0, 0 }))
+    assert.same({ 0, 0 }, gradient_of(function(x) return x:norm() end, { 0, 0 }))
+    assert.same({ 0, 0 }, gradient_of(function(x) return x:std() end, { 3, 3 }))
+  end)
+
+  it("of x^2, x^1 and x^0 at 0 is 0, 1 and 0", function()
+    assert.same({ 0 }, gradient_of(function(x) return x ^ 2 end, { 0 }))
+    assert.same({ 1 }, gradient_of(function(x) return x ^ 1 end, { 0 }))
+    assert.same({ 0 }, gradient_of(function(x) return x ^ 0 end, { 0 }))
+    local zero = ct.zeros({ 1 }, "float64")
+    assert.same({ 0 }, gradient_of(function(y) return zero:pow(y) end, { 2 }))
+  end)
+
+  it("of a product with one zero is the product of the others, with two it is 0", function()
+    assert.same({ 6, 0, 0 }, gradient_of(function(x) return x:prod() end, { 0, 2, 3 }))
+    assert.same({ 0, 0, 0 }, gradient_of(function(x) return x:prod() end, { 0, 2, 0 }))
+  end)
+end)
+
+describe("a tie", function()
+  it("in max and min shares a gradient that sums to 1", function()
+    assert.same({ 0.5, 0.5, 0 }, gradient_of(function(x) return x:max() end, { 2, 2, 1 }))
+    assert.same({ 0, 0.25, 0.25, 0.25, 0.25 }, gradient_of(function(x) return x:min() end, { 2, 1, 1, 1, 1 }))
+    assert.same({ 0.5, 0.5, 0 }, gradient_of(function(x) return (x:max(1)) end, { 2, 2, 1 }))
+  end)
+
+  it("in maximum gives each operand half", function()
+    local y = ct.tensor({ 1, 5 }, { dtype = "float64" }):requires_grad_(true)
+    assert.same({ 0.5, 0 }, gradient_of(function(x) return x:maximum(y) end, { 1, 2 }))
+    assert.same({ 0.5, 1 }, y.grad:totable())
+  end)
+
+  it("of infinities in max is shared too", function()
+    assert.same({ 0.5, 0.5 }, gradient_of(function(x) return x:max() end, { math.huge, math.huge }))
+  end)
+end)
+
+describe("a value used twice", function()
+  it("has both gradients added: a + a, a * a, a - a", function()
+    assert.same({ 2, 2 }, gradient_of(function(x) return x + x end, { 3, 4 }))
+    assert.same({ 6, 8 }, gradient_of(function(x) return x * x end, { 3, 4 }))
+    assert.same({ 0, 0 }, gradient_of(function(x) return x - x end, { 3, 4 }))
+  end)
+
+  it("through a view and whole has both", function()
+    assert.same({ 1, 3 }, gradient_of(function(x) return x + x[{ { 2, 2 } }]:expand(2) end, { 3, 4 }))
+  end)
+end)
+
+describe("duplicate rows", function()
+  -- small integers, so that every order of addition gives the same bits, and a lost one is seen
+  it("of an embedding add up all of their gradients, with many elements in flight", function()
+    local n, classes, width = 20000, 7, 33
+    local index = ct.arange(n) % classes
+    local w = ct.zeros({ classes, width }):requires_grad_(true)
+    w:index_select(1, index):sum():backward()
+    for class = 1, classes do
+      local expected = math.floor(n / classes) + (class <= n % classes and 1 or 0)
+      assert.equal(expected, w.grad[class]:min():item())
+      assert.equal(expected, w.grad[class]:max():item())
+    end
+  end)
+
+  it("all the same add up to their number", function()
+    local w = ct.zeros({ 3, 65 }):requires_grad_(true)
+    w:index_select(1, ct.ones({ 50000 }, "int64")):sum():backward()
+    assert.equal(50000, w.grad[2]:min():item())
+    assert.equal(0, w.grad[1]:abs():max():item())
+  end)
+end)
+
+describe("an empty tensor", function()
+  it("has an empty gradient", function()
+    local x = ct.zeros({ 0, 3 }):requires_grad_(true);
+    (x * 2):sum():backward()
+    assert.same({ 0, 3 }, x.grad.shape)
+  end)
+
+  it("times an empty tensor gives zeros, whose gradients are empty", function()
+    local a = ct.ones({ 3, 0 }):requires_grad_(true)
+    local b = ct.ones({ 0, 4 }):requires_grad_(true)
+    local c = a:matmul(b)
+    assert.equal(0, c:abs():max():item())
+    c:sum():backward()
+    assert.same({ { 3, 0 }, { 0, 4 } }, { a.grad.shape, b.grad.shape })
+  end)
+end)
+
+describe("gradients of narrow floats", function()
+  it("have the dtype of what they belong to", function()
+    local x = ct.ones({ 3 }, "float16"):requires_grad_(true)
+    local y = ct.ones({ 3 }, "float32"):requires_grad_(true);
+    (x * y):sum():backward()
+    assert.same({ "float16", "float32" }, { x.grad.dtype, y.grad.dtype })
+    assert.same({ 1, 1, 1 }, x.grad:totable())
+  end)
+end)
