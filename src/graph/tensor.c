@@ -156,7 +156,7 @@ ct_tensor *ct_tensor_new(ct_node *node, ct_error *error) {
     ct_builder b;
     ct_builder_begin(&b, node->runtime, error);
     ct_node *copy;
-    if (base->op == CT_CONST && !base->buffer)
+    if (base->op == CT_CONST && !base->buffer && !node->requires_grad)
         copy = ct_constant(&b, base->dtype, &node->shape, ct_scalar_load(base->dtype, &base->element));
     else
         copy = ct_own(&b, ct_record(node->runtime, CT_COPY, &node, 1, NULL, &node->shape, error));
