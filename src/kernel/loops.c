@@ -10,6 +10,8 @@
 
 #define SHORTEST 2 /* elements of the shortest and the longest vector there is */
 #define LONGEST 16
+#define TILE 16    /* steps of the loop that a transposed load lies along */
+#define STRETCH 64 /* and of the innermost one */
 
 void ct_line_out(ct_nest *nest, const char *format, ...) {
     char line[4096];
@@ -123,12 +125,19 @@ static void put_store(ct_nest *nest, int index) {
                 member->stored ? 'r' : 'k', index, nest->index, index);
 }
 
+/* Whether the load lies along `loop`, and not along the innermost one. */
+static bool is_tiled(const ct_kernel *kernel, const ct_load *load, int loop) {
+    int64_t inner = load->stride[kernel->n_loops - 1];
+    return in_memory(load) && load->stride[loop] == 1 && inner != 0 && inner != 1;
+}
+
 /* One step of the innermost loop: loads, members, stores. `stride_of` is the loop whose strides loads have here. */
 static void put_step(ct_nest *nest, int loop) {
     const ct_kernel *kernel = nest->kernel;
     for (int i = 0; i < kernel->n_loads; i++) {
         if (nest->needs_load[i] && kernel->loads[i].level == CT_LEVEL_FULL) {
-            ct_put_load(nest, i, kernel->loads[i].stride[loop]);
+            bool turned = nest->tiled >= 0 && is_tiled(kernel, &kernel->loads[i], nest->tiled);
+            ct_put_load(nest, i, turned ? 1 : kernel->loads[i].stride[loop]);
         }
     }
     for (int i = 0; i < kernel->n_members; i++) {
@@ -176,20 +185,25 @@ static void moved(const ct_nest *nest, const int64_t *stride, int loops, char *t
     }
 }
 
-/* The counters i0, i1 ... of the outer loops, taken from `row`. */
-void ct_put_counters(ct_nest *nest, int loops) {
+/* The counters i0, i1 ... of the outer loops but `skip`, taken from `from`. */
+static void put_counters(ct_nest *nest, int loops, int skip, const char *from) {
     const ct_kernel *kernel = nest->kernel;
     int64_t below = 1;
     for (int l = loops - 1; l >= 0; l--) {
-        if (kernel->loop[l] == 1) continue;
+        if (kernel->loop[l] == 1 || l == skip) continue;
         bool first = true;
-        for (int o = 0; o < l; o++) first = first && kernel->loop[o] == 1;
-        if (below == 1 && first) ct_line_out(nest, "const int64_t i%d = row;", l);
-        else if (below == 1) ct_line_out(nest, "const int64_t i%d = row %% %lld;", l, (long long)kernel->loop[l]);
-        else if (first) ct_line_out(nest, "const int64_t i%d = row / %lld;", l, (long long)below);
-        else ct_line_out(nest, "const int64_t i%d = row / %lld %% %lld;", l, (long long)below, (long long)kernel->loop[l]);
-        below *= kernel->loop[l];
+        for (int o = 0; o < l; o++) first = first && (kernel->loop[o] == 1 || o == skip);
+        long long extent = (long long)kernel->loop[l];
+        if (below == 1 && first) ct_line_out(nest, "const int64_t i%d = %s;", l, from);
+        else if (below == 1) ct_line_out(nest, "const int64_t i%d = %s %% %lld;", l, from, extent);
+        else if (first) ct_line_out(nest, "const int64_t i%d = %s / %lld;", l, from, (long long)below);
+        else ct_line_out(nest, "const int64_t i%d = %s / %lld %% %lld;", l, from, (long long)below, extent);
+        below *= extent;
     }
+}
+
+void ct_put_counters(ct_nest *nest, int loops) {
+    put_counters(nest, loops, -1, "row");
 }
 
 /* The address of each load at the head of the inner loop, and the value of those that stay the same in it. */
@@ -227,12 +241,121 @@ void ct_put_heads(ct_nest *nest, int outer_loops, int loop, ct_level level) {
 
 /* ---- MAP ---- */
 
-static void put_map(ct_nest *nest) {
+/* The innermost loop from j to `bound`, which is at most n. */
+static void put_inner(ct_nest *nest, const char *bound, long long n, bool whole) {
+    int inner = nest->kernel->n_loops - 1;
+    nest->index = "j";
+    if (n >= SHORTEST) {
+        nest->vector = true;
+        ct_line_out(nest, "for (; j + W%d <= %s; j += W%d) {", nest->width, bound, nest->width);
+        nest->indent++;
+        put_step(nest, inner);
+        nest->indent--;
+        ct_line_out(nest, "}");
+        nest->vector = false;
+    }
+    if (whole && n % LONGEST == 0) return;
+    ct_line_out(nest, "for (; j < %s; j++) {", bound);
+    nest->indent++;
+    put_step(nest, inner);
+    nest->indent--;
+    ct_line_out(nest, "}");
+}
+
+int ct_tiled_loop(const ct_kernel *kernel) {
+    int inner = kernel->n_loops - 1;
+    if (kernel->kind != CT_KERNEL_MAP || kernel->loop[inner] < TILE / 2) return -1;
+    for (int l = inner - 1; l >= 0; l--) {
+        if (kernel->loop[l] < TILE / 2) continue;
+        for (int i = 0; i < kernel->n_loads; i++) {
+            if (is_tiled(kernel, &kernel->loads[i], l)) return l;
+        }
+    }
+    return -1;
+}
+
+int64_t ct_tiled_pieces(const ct_kernel *kernel, int loop) {
+    return kernel->outer / kernel->loop[kernel->n_loops - 1] / kernel->loop[loop] * ((kernel->loop[loop] + TILE - 1) / TILE);
+}
+
+/* Some loads lie along loop `tiled` in memory, not along the innermost: TILE of its steps times STRETCH of the
+ * innermost are turned round in a small array first, so that each cache line is fetched once. */
+static void put_tiles(ct_nest *nest, int tiled) {
     const ct_kernel *kernel = nest->kernel;
     int inner = kernel->n_loops - 1;
+    long long n = (long long)kernel->loop[inner], extent = (long long)kernel->loop[tiled];
+    long long blocks = (extent + TILE - 1) / TILE;
+    char text[512], place[512];
+    ct_line_out(nest, "for (int64_t piece = begin; piece < end; piece++) {");
+    nest->indent++;
+    ct_line_out(nest, "const int64_t rest = piece / %lld, q0 = piece %% %lld * %d;", blocks, blocks, TILE);
+    ct_line_out(nest, "const int64_t q1 = q0 + %d < %lld ? q0 + %d : %lld;", TILE, extent, TILE, extent);
+    put_counters(nest, inner, tiled, "rest");
+    ct_line_out(nest, "for (int64_t j0 = 0; j0 < %lld; j0 += %d) {", n, STRETCH);
+    nest->indent++;
+    ct_line_out(nest, "const int64_t count = %lld - j0 < %d ? %lld - j0 : %d;", n, STRETCH, n, STRETCH);
+    for (int i = 0; i < kernel->n_loads; i++) {
+        const ct_load *load = &kernel->loads[i];
+        if (!is_tiled(kernel, load, tiled)) continue;
+        int64_t stride[CT_MAX_LOOPS];
+        memcpy(stride, load->stride, sizeof stride);
+        stride[tiled] = 0;
+        moved(nest, stride, inner, text, sizeof text);
+        ct_line_out(nest, "%s tile%d[%d][%d];", ct_memory_type(load->node->dtype), i, TILE, STRETCH);
+        ct_line_out(nest, "for (int64_t t = 0; t < count; t++)");
+        ct_line_out(nest, "    for (int64_t q = q0; q < q1; q++) tile%d[q - q0][t] = a%d[q + (j0 + t) * %lld%s];", i, i,
+                    (long long)load->stride[inner], text);
+    }
+    ct_line_out(nest, "for (int64_t i%d = q0; i%d < q1; i%d++) {", tiled, tiled, tiled);
+    nest->indent++;
+    for (int i = 0; i < kernel->n_loads; i++) {
+        const ct_load *load = &kernel->loads[i];
+        const char *type = ct_memory_type(load->node->dtype);
+        long long along = (long long)load->stride[inner];
+        moved(nest, load->stride, inner, text, sizeof text);
+        if (is_tiled(kernel, load, tiled)) {
+            ct_line_out(nest, "const %s *const b%d = tile%d[i%d - q0];", type, i, i, tiled);
+        } else if (!in_memory(load)) {
+            ct_line_out(nest, "const int64_t b%d = %lld%s + j0 * %lld;", i, (long long)load->offset, text, along);
+        } else {
+            ct_line_out(nest, "const %s *const b%d = a%d%s + j0 * %lld;", type, i, i, text, along);
+            if (along == 0) {
+                ct_line_out(nest, "const %s u%d = GET_%s(b%d);", ct_value_type(load->node->dtype, false), i,
+                            ct_dtype_name(load->node->dtype), i);
+            }
+        }
+    }
+    int64_t order[CT_MAX_LOOPS], below = n;
+    for (int l = inner - 1; l >= 0; l--) {
+        order[l] = below;
+        below *= kernel->loop[l];
+    }
+    moved(nest, order, inner, place, sizeof place);
+    for (int i = 0; i < kernel->n_members; i++) {
+        const ct_member *member = &kernel->members[i];
+        if (!member->stored) continue;
+        ct_line_out(nest, "%s *const r%d = w%d%s + j0;", ct_memory_type(member->node->dtype), i, i, place);
+    }
+    ct_line_out(nest, "int64_t j = 0;");
+    nest->tiled = tiled;
+    put_inner(nest, "count", n, n % STRETCH == 0);
+    nest->tiled = -1;
+    for (int depth = 0; depth < 3; depth++) {
+        nest->indent--;
+        ct_line_out(nest, "}");
+    }
+}
+
+static void put_map(ct_nest *nest) {
+    const ct_kernel *kernel = nest->kernel;
+    int inner = kernel->n_loops - 1, tiled = ct_tiled_loop(kernel);
     bool rows = kernel->n_loops > 1;
     ct_find_needs(nest, 0);
     ct_put_pointers(nest);
+    if (tiled >= 0) {
+        put_tiles(nest, tiled);
+        return;
+    }
     if (rows) {
         ct_line_out(nest, "for (int64_t row = begin; row < end; row++) {");
         nest->indent++;
@@ -247,25 +370,9 @@ static void put_map(ct_nest *nest) {
         else ct_line_out(nest, "%s *const r%d = w%d;", ct_memory_type(member->node->dtype), i, i);
     }
     ct_line_out(nest, "int64_t j = %s;", rows ? "0" : "begin");
-    nest->index = "j";
     char bound[32];
     snprintf(bound, sizeof bound, rows ? "%lld" : "end", n);
-    if (n >= SHORTEST) {
-        nest->vector = true;
-        ct_line_out(nest, "for (; j + W%d <= %s; j += W%d) {", nest->width, bound, nest->width);
-        nest->indent++;
-        put_step(nest, inner);
-        nest->indent--;
-        ct_line_out(nest, "}");
-        nest->vector = false;
-    }
-    if (!rows || n % LONGEST != 0) {
-        ct_line_out(nest, "for (; j < %s; j++) {", bound);
-        nest->indent++;
-        put_step(nest, inner);
-        nest->indent--;
-        ct_line_out(nest, "}");
-    }
+    put_inner(nest, bound, n, rows);
     if (rows) {
         nest->indent--;
         ct_line_out(nest, "}");
@@ -332,7 +439,7 @@ static int width_of(const ct_kernel *kernel) {
 }
 
 void ct_render_kernel(ct_text *out, const ct_plan *plan, const ct_kernel *kernel, const char *name) {
-    ct_nest nest = {.out = out, .plan = plan, .kernel = kernel, .width = width_of(kernel)};
+    ct_nest nest = {.out = out, .plan = plan, .kernel = kernel, .width = width_of(kernel), .tiled = -1};
     ct_line_out(&nest, "static void %s(void *context, int64_t begin, int64_t end) {", name);
     nest.indent = 1;
     ct_line_out(&nest, "void **const p = context;");

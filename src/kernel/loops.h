@@ -15,6 +15,7 @@ typedef struct ct_nest {
     int indent;
     const char *index; /* of the innermost loop */
     int pass;
+    int tiled;         /* the loop along which some loads lie, turned round before the innermost loop; or -1 */
     bool needs_member[CT_MAX_MEMBERS];
     bool needs_load[CT_MAX_LOADS];
 } ct_nest;
@@ -48,6 +49,10 @@ void ct_put_counters(ct_nest *nest, int loops);
 void ct_put_heads(ct_nest *nest, int outer_loops, int loop, ct_level level);
 /* Declares x<index> at the nest's index of a loop in which it has this stride. */
 void ct_put_load(ct_nest *nest, int index, int64_t stride);
+
+/* The loop of a MAP kernel that is walked in tiles, or -1, and how many pieces the work then comes in. */
+int ct_tiled_loop(const ct_kernel *kernel);
+int64_t ct_tiled_pieces(const ct_kernel *kernel, int loop);
 
 /* Pointers in a kernel's list: loads from memory first, then stored members. -1: it has none. */
 int ct_load_slot(const ct_kernel *kernel, int load);

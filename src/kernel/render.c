@@ -171,6 +171,12 @@ static void put_pointers(ct_text *out, const ct_plan *plan, const ct_kernel *ker
 /* How many pieces the kernel's work comes in, and how many of them a thread takes at least. */
 static void extent(const ct_kernel *kernel, int64_t *count, int64_t *grain) {
     int64_t inner = kernel->loop[kernel->n_loops - 1];
+    int tiled = ct_tiled_loop(kernel);
+    if (tiled >= 0) {
+        *count = ct_tiled_pieces(kernel, tiled);
+        *grain = GRAIN / inner / 16 + 1;
+        return;
+    }
     switch (kernel->kind) {
     case CT_KERNEL_MAP:
         *count = kernel->n_loops == 1 ? inner : kernel->outer / inner;
