@@ -21,6 +21,21 @@
 
 extern char **environ;
 
+/* The environment without LD_PRELOAD: what was loaded into this process (a sanitizer, a profiler) has no business
+ * in the compiler's. To be freed; NULL when memory is out. */
+static char **without_preload(void) {
+    size_t n = 0, kept = 0;
+    while (environ[n])
+        n++;
+    char **list = malloc((n + 1) * sizeof *list);
+    for (size_t i = 0; list && i < n; i++)
+        if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0)
+            list[kept++] = environ[i];
+    if (list)
+        list[kept] = NULL;
+    return list;
+}
+
 pid_t ct_process_start(const char *command, const char *const *tail, int output) {
     char text[4096], *words[WORDS], *rest = text;
     int n = 0;
@@ -44,7 +59,9 @@ pid_t ct_process_start(const char *command, const char *const *tail, int output)
     posix_spawn_file_actions_adddup2(&actions, output, 1);
     posix_spawn_file_actions_adddup2(&actions, output, 2);
     pid_t process = -1;
-    int number = posix_spawnp(&process, words[0], &actions, NULL, words, environ);
+    char **environment = without_preload();
+    int number = posix_spawnp(&process, words[0], &actions, NULL, words, environment ? environment : environ);
+    free(environment);
     posix_spawn_file_actions_destroy(&actions);
     if (number == 0) return process;
     errno = number;
