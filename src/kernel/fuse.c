@@ -500,12 +500,141 @@ static void place_reduce(fuser *f, ct_node *node) {
     }
 }
 
+/* ---- kernels that have come to belong together ---- */
+
+/* Whether another kernel must run between the two. */
+static bool something_between(const fuser *f, int first, int second) {
+    for (int k = 0; k < f->n; k++) {
+        if (k != first && k != second && needs(f->kernels[second], k) && needs(f->kernels[k], first)) return true;
+    }
+    return false;
+}
+
+/* Whether the second kernel reads what the first computes, or both read the same memory the same way. */
+static bool related(const fuser *f, int first, int second) {
+    const ct_kernel *a = f->kernels[first], *b = f->kernels[second];
+    for (int i = 0; i < b->n_loads; i++) {
+        const ct_load *load = &b->loads[i];
+        if (ct_shape_numel(&load->node->shape) <= 64) continue;
+        if (f->home[load->node->id] == first || find_load(a, load->node, &load->view, load->level) >= 0) return true;
+    }
+    return false;
+}
+
+/* A deep copy, to go back to. */
+static ct_kernel *copy_kernel(fuser *f, const ct_kernel *kernel) {
+    ct_kernel *copy = ct_malloc(sizeof *copy);
+    if (copy == NULL) {
+        f->memory_out = true;
+        return NULL;
+    }
+    *copy = *kernel;
+    copy->members = ct_malloc((size_t)kernel->member_capacity * sizeof *copy->members);
+    copy->loads = ct_malloc((size_t)(kernel->load_capacity + 1) * sizeof *copy->loads);
+    copy->needs = ct_malloc((size_t)f->words * sizeof *copy->needs);
+    if (copy->members == NULL || copy->loads == NULL || copy->needs == NULL) {
+        ct_kernel_free(copy);
+        f->memory_out = true;
+        return NULL;
+    }
+    memcpy(copy->members, kernel->members, (size_t)kernel->n_members * sizeof *copy->members);
+    if (kernel->n_loads > 0) memcpy(copy->loads, kernel->loads, (size_t)kernel->n_loads * sizeof *copy->loads);
+    memcpy(copy->needs, kernel->needs, (size_t)f->words * sizeof *copy->needs);
+    return copy;
+}
+
+/* Takes the second kernel's members into the first where all of them may join. */
+static bool merge(fuser *f, int first, int second) {
+    ct_kernel *a = f->kernels[first], *b = f->kernels[second];
+    int64_t cuts[CT_MAX_LOOPS];
+    if (full_count(a) != full_count(b)) {
+        if (a->kind == CT_KERNEL_MAP || b->kind != CT_KERNEL_MAP || part_count(a) != full_count(b)) return false;
+    } else if (a->kind != b->kind && a->kind != CT_KERNEL_MAP && b->kind != CT_KERNEL_MAP) {
+        return false;
+    } else if (a->kind == b->kind && (a->outer != b->outer || a->reduced != b->reduced || a->inner != b->inner)) {
+        return false;
+    }
+    if (something_between(f, first, second)) return false;
+    ct_kernel *before = copy_kernel(f, a);
+    if (before == NULL) return false;
+    bool fits = true;
+    if (a->kind == CT_KERNEL_MAP && b->kind != CT_KERNEL_MAP) {
+        a->kind = b->kind;
+        a->outer = b->outer;
+        a->reduced = b->reduced;
+        a->inner = b->inner;
+        fits = (a->inner == 1 || add_cut(a->cuts, &a->n_cuts, a->inner)) &&
+               add_cut(a->cuts, &a->n_cuts, a->inner * a->reduced);
+        for (int c = 0; c < a->n_cuts && fits; c++) {
+            fits = a->cuts[c] >= a->inner * a->reduced || a->cuts[c] == a->inner;
+        }
+    }
+    bool part = full_count(a) != full_count(b);
+    for (int i = 0; i < b->n_members && fits && !f->memory_out; i++) {
+        ct_node *node = b->members[i].node;
+        int n_cuts = a->n_cuts;
+        memcpy(cuts, a->cuts, sizeof cuts);
+        ct_level level = part || (b->kind != CT_KERNEL_MAP && b->members[i].level == CT_LEVEL_PART && !is_reduce(node))
+                             ? CT_LEVEL_PART
+                             : CT_LEVEL_FULL;
+        if (find_member(a, node) >= 0) continue;
+        fits = may_join(f, first, node, level, cuts, &n_cuts);
+        if (fits) join(f, first, node, level, cuts, n_cuts);
+        for (int l = 0; l < a->n_loads; l++) fits = fits && f->home[a->loads[l].node->id] != second;
+    }
+    if (!fits || f->memory_out) {
+        ct_kernel swap = *a;
+        *a = *before;
+        *before = swap;
+        ct_kernel_free(before);
+        return false;
+    }
+    ct_kernel_free(before);
+    for (int i = 0; i < b->n_members; i++) {
+        if (f->home[b->members[i].node->id] == second) f->home[b->members[i].node->id] = first;
+    }
+    b->n_members = b->n_loads = 0; // nothing is left of it
+    for (int k = 0; k < f->n; k++) {
+        if (k != first && k != second && needs(f->kernels[k], second)) add_need(f, k, first);
+    }
+    return true;
+}
+
+static void merge_kernels(fuser *f) {
+    for (int b = 1; b < f->n && !f->memory_out; b++) {
+        for (int a = b - 1; a >= 0 && a >= b - LOOK_BACK; a--) {
+            const ct_kernel *x = f->kernels[a], *y = f->kernels[b];
+            if (y->kind == CT_KERNEL_CALL || y->n_members == 0) break;
+            if (x->kind == CT_KERNEL_CALL || x->n_members == 0) continue;
+            bool backward = needs(x, b); // the later number may have to run first
+            int first = backward ? b : a, second = backward ? a : b;
+            if (related(f, first, second) && merge(f, first, second) && backward) continue;
+        }
+    }
+}
+
 /* ---- after all nodes have their kernel ---- */
 
 static void want_roots(fuser *f) {
     for (int i = 0; i < f->graph->n_outputs; i++) f->wanted[f->graph->outputs[i]->id] = true;
     for (int i = 0; i < f->graph->n_states; i++) {
         if (f->graph->states[i].exit) f->wanted[f->graph->states[i].exit->id] = true;
+    }
+}
+
+/* What is read from memory now that kernels were merged. */
+static void want_again(fuser *f) {
+    memset(f->wanted, 0, (size_t)f->graph->n_nodes * sizeof *f->wanted);
+    want_roots(f);
+    for (int k = 0; k < f->n; k++) {
+        const ct_kernel *kernel = f->kernels[k];
+        for (int i = 0; i < kernel->n_loads; i++) f->wanted[kernel->loads[i].node->id] = true;
+        if (kernel->kind != CT_KERNEL_CALL) continue;
+        const ct_node *node = kernel->members[0].node;
+        for (int i = 0; i < node->n_sources; i++) {
+            ct_view view;
+            f->wanted[ct_node_base(node->sources[i], &view)->id] = true;
+        }
     }
 }
 
@@ -599,10 +728,13 @@ static bool put_in_order(fuser *f) {
     uint64_t *done = ct_calloc((size_t)f->words, sizeof *done);
     bool ok = waiting != NULL && order != NULL && done != NULL;
     if (ok) {
-        for (int k = 0; k < f->n; k++) f->kernels[k]->position = k;
-        memcpy(waiting, f->kernels, (size_t)f->n * sizeof *waiting);
-        qsort(waiting, (size_t)f->n, sizeof *waiting, by_last_id);
-        int placed = 0, left = f->n;
+        int placed = 0, left = 0;
+        for (int k = 0; k < f->n; k++) {
+            f->kernels[k]->position = k;
+            if (f->kernels[k]->n_members > 0) waiting[left++] = f->kernels[k];
+            else done[k / 64] |= (uint64_t)1 << (k % 64);
+        }
+        qsort(waiting, (size_t)left, sizeof *waiting, by_last_id);
         while (left > 0) {
             int pick = -1;
             for (int i = 0; i < left && pick < 0; i++) {
@@ -615,6 +747,10 @@ static bool put_in_order(fuser *f) {
             order[placed++] = kernel;
             memmove(&waiting[pick], &waiting[pick + 1], (size_t)(--left - pick) * sizeof *waiting);
         }
+        for (int k = 0; k < f->n; k++) {
+            if (f->kernels[k]->n_members == 0) ct_kernel_free(f->kernels[k]);
+        }
+        f->n = placed;
         for (int k = 0; k < f->n; k++) order[k]->position = k;
         memcpy(f->kernels, order, (size_t)f->n * sizeof *order);
     }
@@ -647,11 +783,13 @@ ct_status ct_fuse(ct_graph *graph, ct_kernel ***kernels, int *n_kernels, ct_erro
         else if (is_reduce(node)) place_reduce(&f, node);
         else call(&f, node);
     }
+    if (!f.memory_out) merge_kernels(&f);
     if (!f.memory_out) {
+        want_again(&f);
         mark_stored(&f);
         for (int k = 0; k < f.n; k++) {
             ct_kernel *kernel = f.kernels[k];
-            if (kernel->kind == CT_KERNEL_CALL) continue;
+            if (kernel->kind == CT_KERNEL_CALL || kernel->n_members == 0) continue;
             if (kernel->kind == CT_KERNEL_ROWS) mark_kept(kernel, cost);
             make_loops(kernel);
             for (int i = 0; i < kernel->n_loads; i++) make_strides(kernel, &kernel->loads[i]);
