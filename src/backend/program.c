@@ -9,6 +9,7 @@
 
 #include "backend/compiler.h"
 #include "backend/cpu.h"
+#include "backend/inside.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "eager/eager.h"
@@ -48,6 +49,8 @@ struct ct_program {
     double *seconds; /* by kernel, while measuring */
     int64_t runs;
     double last_mark;
+    ct_program_watcher *watch; /* or NULL */
+    void *watch_context;
 };
 
 /* ---- library calls ---- */
@@ -147,15 +150,45 @@ static double seconds(void) {
 static void mark(void *context, int index) {
     ct_program *program = context;
     double now = seconds();
-    program->seconds[index] += now - program->last_mark;
+    if (program->seconds) program->seconds[index] += now - program->last_mark;
+    if (program->watch) {
+        program->watch(program->watch_context, program, index, program->last_mark, now);
+        now = seconds();
+    }
     program->last_mark = now;
+}
+
+static void set_mark(ct_program *program) {
+    program->step.mark = program->seconds != NULL || program->watch != NULL ? mark : NULL;
 }
 
 void ct_program_measure(ct_program *program, bool on) {
     free(program->seconds);
     program->seconds = on ? ct_calloc((size_t)program->plan->n_kernels + 1, sizeof *program->seconds) : NULL;
-    program->step.mark = program->seconds != NULL ? mark : NULL;
+    set_mark(program);
     program->runs = 0;
+}
+
+void ct_program_watch(ct_program *program, ct_program_watcher *watch, void *context) {
+    program->watch = watch;
+    program->watch_context = context;
+    set_mark(program);
+}
+
+const ct_plan *ct_program_plan(const ct_program *program) {
+    return program->plan;
+}
+
+const void *ct_program_address(const ct_program *program, ct_place place) {
+    return address(program, place);
+}
+
+int64_t ct_program_runs(const ct_program *program) {
+    return program->seconds != NULL ? program->runs : 0;
+}
+
+double ct_program_seconds(const ct_program *program, int kernel) {
+    return program->seconds != NULL ? program->seconds[kernel] : 0;
 }
 
 void ct_program_report(const ct_program *program, void (*write)(void *context, const char *line), void *context) {
