@@ -1,6 +1,6 @@
 -- Compiled steps against the eager replay, bit for bit, on random programs (BUGS 1 and 2 among them: their bodies write
 -- through views and into state). CTRAIN_SEEDS=from-to runs other seeds.
-local programs = require "support.programs"
+local programs = require "spec.support.programs"
 
 local from, to = (os.getenv("CTRAIN_SEEDS") or ""):match("^(%d+)%-(%d+)$")
 

@@ -1,7 +1,7 @@
 -- Random programs: a seed gives inputs, a state, and a body of random operations on them.
 local ct = require "ctrain"
 local core = require "ctrain.core"
-local random = require "support.random"
+local random = require "spec.support.random"
 
 local programs = {}
 
