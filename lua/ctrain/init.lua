@@ -30,7 +30,7 @@ end
 local functions = {
   backend = "backend", current_backend = "backend", current_torch_device = "backend", use_cs = "backend",
   compile = "backend", trace = "trace", step_closure = "closure", checkpoint_closure = "closure",
-  save = "checkpoint", load = "checkpoint",
+  save = "checkpoint", load = "checkpoint", scalar = "scalar",
 }
 local modules = { nn = "nn", optim = "optim", debug = "debug" }
 

@@ -15,6 +15,7 @@
 ---@field grad tensor? the gathered gradient; may be set to nil or a tensor
 ---@field requires_grad boolean may be set on a leaf
 ---@field is_leaf boolean
+---@field value number|boolean of a 0-d tensor; setting it is fill_
 ---@operator add(operand): tensor
 ---@operator sub(operand): tensor
 ---@operator mul(operand): tensor
@@ -160,6 +161,7 @@ local tensor = {}
 ---@field tracing fun(): boolean whether a step is being recorded
 ---@field live_bytes fun(): number memory of tensors now
 ---@field peak_bytes fun(): number the most there was
+---@field scalar fun(value: number|boolean, dtype: dtype?): tensor a number that traced steps read anew at every run: s.value = x
 ---@field nn table layers, losses and the class models are made of
 ---@field optim table optimizers
 local ctrain = {}

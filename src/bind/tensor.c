@@ -116,8 +116,27 @@ static int push_shape(lua_State *L, const ct_shape *shape) {
     return 1;
 }
 
-static const char *const fields[] = {"shape", "dtype", "ndim", "grad", "requires_grad", "is_leaf"};
+static const char *const fields[] = {"shape",         "dtype",   "ndim", "grad",
+                                     "requires_grad", "is_leaf", "value"};
 enum { N_FIELDS = sizeof fields / sizeof *fields };
+
+/* The method `name` of the tensor at index 1, with the arguments behind it: what it returns is on
+ * top. */
+static void call_method(lua_State *L, const char *name, int argument) {
+    lua_getfield(L, 1, name);
+    lua_pushvalue(L, 1);
+    if (argument)
+        lua_pushvalue(L, argument);
+    lua_call(L, argument ? 2 : 1, 1);
+}
+
+/* t.value is the number of a 0-d tensor. */
+static void check_single(lua_State *L, const ct_tensor *tensor) {
+    char text[CT_SHAPE_TEXT];
+    if (tensor->view.shape.ndim > 0)
+        ct_lua_raise(L, "value", "a tensor of shape %s is not one number; only 0-d tensors have a value",
+                     ct_shape_text(&tensor->view.shape, text));
+}
 
 static int read_field(lua_State *L, ct_tensor *tensor, const char *name) {
     if (strcmp(name, "shape") == 0)
@@ -145,6 +164,11 @@ static int read_field(lua_State *L, ct_tensor *tensor, const char *name) {
     }
     if (strcmp(name, "is_leaf") == 0) {
         lua_pushboolean(L, ct_tensor_is_leaf(tensor));
+        return 1;
+    }
+    if (strcmp(name, "value") == 0) {
+        check_single(L, tensor);
+        call_method(L, "item", 0);
         return 1;
     }
     return 0;
@@ -202,12 +226,17 @@ static int tensor_newindex(lua_State *L) {
             return ct_lua_raise_error(L, "requires_grad", &error);
         return 0;
     }
-    const char *settable[] = {"grad", "requires_grad"};
+    if (strcmp(name, "value") == 0) {
+        check_single(L, tensor);
+        call_method(L, ct_lua_to_tensor(L, 3) ? "copy_" : "fill_", 3);
+        return 0;
+    }
+    const char *settable[] = {"grad", "requires_grad", "value"};
     for (int i = 0; i < N_FIELDS; i++)
         if (strcmp(name, fields[i]) == 0)
             return ct_lua_raise(L, NULL, "the field '%s' of a tensor cannot be set", name);
     return ct_lua_raise(L, NULL, "a tensor has no field '%.60s' to set%s", name,
-                        ct_lua_nearest(name, settable, 2, guess));
+                        ct_lua_nearest(name, settable, 3, guess));
 }
 
 static int tensor_len(lua_State *L) {
