@@ -344,11 +344,7 @@ static int copy(lua_State *L) {
 /* A draw of the target's shape, scaled and shifted. */
 static ct_node *drawn(ct_lua_call *call, const ct_tensor *target, ct_random kind, double scale,
                       double shift) {
-    ct_builder *b = &call->builder;
-    ct_node *x = ct_random_node(b, target->dtype, &target->view.shape, kind, 0, 0);
-    if (scale != 1)
-        x = ct_mul(b, x, ct_number(b, ct_scalar_float(scale)));
-    return shift != 0 ? ct_add(b, x, ct_number(b, ct_scalar_float(shift))) : x;
+    return ct_random_scaled(&call->builder, target->dtype, &target->view.shape, kind, scale, shift);
 }
 
 /* uniform_(low = 0, high = 1) */

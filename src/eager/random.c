@@ -7,7 +7,8 @@
  * computed in float32 integer   low + floor(range * w / 2^bits) with w word e (32 bits) where the
  * range is at most 2^16, else words 2e (low) and 2e + 1 (64 bits)
  *
- * where words 4b to 4b + 3 of a draw are ct_philox's of block b. log, sin, cos and sqrt are the
+ * where words 4b to 4b + 3 of a draw are ct_philox's of block b. Uniform and normal numbers are
+ * then multiplied by the node's scale and moved by its shift, each rounded to the type. log, sin, cos and sqrt are the
  * eager loops'. */
 #include "base/error.h"
 #include "base/philox.h"
@@ -25,6 +26,7 @@ typedef struct random_job {
     uint64_t seed, draw;
     int64_t numel, low;
     uint64_t range;
+    double scale, shift;
 } random_job;
 
 static void words_of(const random_job *job, int64_t element, uint32_t *words) {
@@ -123,6 +125,18 @@ static void integer(const random_job *job, const uint32_t *words, int count, cha
     }
 }
 
+/* out op= value, as the eager loops do it with a number of the script. */
+static void adjust(const random_job *job, ct_op op, double value, char *out, int count) {
+    _Alignas(8) char number[8];
+    ct_scalar_store(ct_scalar_float(value), job->dtype, number);
+    ct_array x[2] = {
+        {.dtype = job->dtype, .shape = {1, {count}}, .stride = {1}, .data = out},
+        {.dtype = job->dtype, .shape = {1, {count}}, .stride = {0}, .data = number},
+    };
+    ct_node node = {.op = op, .dtype = job->dtype, .n_sources = 2, .shape = x[0].shape};
+    ct_eager_elementwise(job->runtime, &node, &x[0], x, NULL);
+}
+
 static void random_part(void *context, int64_t begin, int64_t end) {
     const random_job *job = context;
     uint32_t words[2 * BATCH];
@@ -136,6 +150,10 @@ static void random_part(void *context, int64_t begin, int64_t end) {
         case CT_RANDOM_NORMAL: normal(job, words, count, out); break;
         case CT_RANDOM_INTEGER: integer(job, words, count, out); break;
         }
+        if (job->scale != 1)
+            adjust(job, CT_MUL, job->scale, out, count);
+        if (job->shift != 0)
+            adjust(job, CT_ADD, job->shift, out, count);
     }
 }
 
@@ -148,7 +166,12 @@ ct_status ct_eager_random(ct_runtime *runtime, const ct_node *node, const ct_arr
                       .wide = out->dtype == CT_FLOAT64,
                       .seed = node->trace ? runtime->seed : node->attr.seed,
                       .draw = draw,
-                      .numel = ct_shape_numel(&out->shape)};
+                      .numel = ct_shape_numel(&out->shape),
+                      .scale = 1};
+    if (job.kind != CT_RANDOM_INTEGER) {
+        job.scale = node->attr.step.f;
+        job.shift = node->attr.value.f;
+    }
     if (job.kind == CT_RANDOM_INTEGER) {
         job.low = node->attr.value.i;
         job.range = (uint64_t)node->attr.step.i - (uint64_t)job.low;

@@ -96,7 +96,17 @@ ct_node *ct_random_node(ct_builder *b, ct_dtype dtype, const ct_shape *shape, ct
                           (long long)high, (long long)low)
                    : fail(b, CT_ERR_DTYPE, "random numbers of type %s: a floating type was expected",
                           ct_dtype_name(dtype));
-    ct_attr attr = {.dtype = dtype, .random = kind, .value = ct_scalar_int(low), .step = ct_scalar_int(high)};
+    bool whole = kind == CT_RANDOM_INTEGER;
+    ct_attr attr = {.dtype = dtype, .random = kind, .value = whole ? ct_scalar_int(low) : ct_scalar_float(0),
+                    .step = whole ? ct_scalar_int(high) : ct_scalar_float(1)};
+    return record(b, CT_RANDOM, NULL, 0, &attr, shape);
+}
+
+ct_node *ct_random_scaled(ct_builder *b, ct_dtype dtype, const ct_shape *shape, ct_random kind, double scale,
+                          double shift) {
+    if (kind == CT_RANDOM_INTEGER || !ct_dtype_is_float(dtype))
+        return fail(b, CT_ERR_DTYPE, "random numbers of type %s: a floating type was expected", ct_dtype_name(dtype));
+    ct_attr attr = {.dtype = dtype, .random = kind, .value = ct_scalar_float(shift), .step = ct_scalar_float(scale)};
     return record(b, CT_RANDOM, NULL, 0, &attr, shape);
 }
 

@@ -38,6 +38,9 @@ ct_node *ct_zeros_like(ct_builder *b, const ct_node *x);
 ct_node *ct_iota(ct_builder *b, ct_dtype dtype, int64_t count, ct_scalar start, ct_scalar step);
 ct_node *ct_random_node(ct_builder *b, ct_dtype dtype, const ct_shape *shape, ct_random kind,
                         int64_t low, int64_t high);
+/* UNIFORM or NORMAL, times scale, plus shift: one node, so that it stays deferred until it is read. */
+ct_node *ct_random_scaled(ct_builder *b, ct_dtype dtype, const ct_shape *shape, ct_random kind,
+                          double scale, double shift);
 
 /* element-wise. Binary ops broadcast and promote; a 0-d operand promotes another only to a higher kind (bool <
  * int < float), as in PyTorch. FLOAT ops take integers as float32. */

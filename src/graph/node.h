@@ -36,6 +36,7 @@ extern const ct_op_info ct_op_table[CT_OPS];
 typedef enum ct_random {
     CT_RANDOM_UNIFORM, /* [0, 1): 24 random bits (float32 and narrower), 53 (float64) */
     CT_RANDOM_NORMAL,  /* mean 0, deviation 1, by Box and Muller */
+    /* both: times step.f, rounded, plus value.f, rounded */
     CT_RANDOM_INTEGER, /* value.i <= n < step.i; any dtype */
 } ct_random;
 

@@ -124,8 +124,35 @@ static ct_node *make(ct_runtime *runtime, ct_op op, ct_node *const *sources, int
     return node;
 }
 
-/* Runs a node outside a trace: its buffer is filled. */
-static ct_status run(ct_node *node, ct_error *error) {
+static void drop_sources(ct_node *node) {
+    for (int i = 0; i < node->n_sources; i++) {
+        ct_node *source = node->sources[i];
+        node->sources[i] = NULL;
+        ct_node_release(source);
+    }
+    node->n_sources = 0;
+}
+
+/* Whether a node can wait until it is read: sources of values, and what is made of nothing but these, so that
+ * filling a tensor, changing its type or a part of it costs nothing yet. One level of it: nothing recurses. */
+static bool is_deferred(const ct_node *node) {
+    if (ct_op_table[node->op].class == CT_CLASS_SOURCE)
+        return true;
+    if ((node->op != CT_CAST && node->op != CT_COPY && node->op != CT_UPDATE) || node->requires_grad)
+        return false;
+    for (int i = 0; i < node->n_sources; i++) {
+        const ct_node *source = node->sources[i];
+        if (source->op == CT_VIEW)
+            source = source->sources[0];
+        if ((source->op != CT_CONST && source->op != CT_RANDOM && source->op != CT_IOTA) || source->buffer)
+            return false;
+    }
+    return true;
+}
+
+/* Runs a node outside a trace: its buffer is filled. The old version of an UPDATE is held by it and its cell, which
+ * has let go of it by the time a deferred one runs. */
+static ct_status run(ct_node *node, bool deferred, ct_error *error) {
     ct_runtime *runtime = node->runtime;
     ct_array out, few[4], *values = few;
     if (node->n_sources > 4 && !(values = ct_malloc((size_t)node->n_sources * sizeof *values)))
@@ -135,7 +162,7 @@ static ct_status run(ct_node *node, ct_error *error) {
         status = ct_node_value(node->sources[i], &values[i], error);
     if (status == CT_OK) {
         ct_node *base = node->attr.in_place ? node->sources[0] : NULL;
-        if (base && base->refs == 2 && base->buffer) {
+        if (base && base->refs == (deferred ? 1 : 2) && base->buffer) {
             node->buffer = base->buffer; /* the old version is read by nobody any more */
             base->buffer = NULL;
         } else {
@@ -158,15 +185,6 @@ static ct_status run(ct_node *node, ct_error *error) {
     if (values != few)
         free(values);
     return status;
-}
-
-static void drop_sources(ct_node *node) {
-    for (int i = 0; i < node->n_sources; i++) {
-        ct_node *source = node->sources[i];
-        node->sources[i] = NULL;
-        ct_node_release(source);
-    }
-    node->n_sources = 0;
 }
 
 ct_node *ct_record(ct_runtime *runtime, ct_op op, ct_node *const *sources, int n_sources, const ct_attr *attr,
@@ -202,9 +220,9 @@ ct_node *ct_record(ct_runtime *runtime, ct_op op, ct_node *const *sources, int n
         node->trace = trace->id;
         return node;
     }
-    if (ct_op_table[op].class == CT_CLASS_SOURCE || op == CT_VIEW)
+    if (op == CT_VIEW || is_deferred(node))
         return node;
-    if (run(node, error) != CT_OK) {
+    if (run(node, false, error) != CT_OK) {
         ct_node_release(node);
         return NULL;
     }
@@ -220,6 +238,13 @@ ct_node *ct_node_data(ct_runtime *runtime, ct_dtype dtype, const ct_shape *shape
     if (node)
         node->buffer = ct_buffer_retain(buffer);
     return node;
+}
+
+static ct_status run_deferred(ct_node *node, ct_error *error) {
+    ct_status status = run(node, true, error);
+    if (status == CT_OK)
+        drop_sources(node);
+    return status;
 }
 
 ct_array ct_array_through(const ct_array *base, const ct_view *view) {
@@ -252,7 +277,7 @@ ct_status ct_node_value(ct_node *node, ct_array *array, ct_error *error) {
         array->data = &node->element;
         return CT_OK;
     }
-    ct_status status = node->buffer ? CT_OK : run(node, error);
+    ct_status status = node->buffer ? CT_OK : run_deferred(node, error);
     if (status == CT_OK) {
         ct_view whole = ct_view_whole(&node->shape);
         memcpy(array->stride, whole.stride, sizeof array->stride);
@@ -266,7 +291,7 @@ ct_status ct_node_materialize(ct_node *node, ct_error *error) {
     if (node->trace || node->op == CT_VIEW || (node->op == CT_CONST && !node->buffer)) {
         if (node->trace || node->op == CT_VIEW)
             return ct_node_value(node, &array, error);
-        return run(node, error);
+        return run_deferred(node, error);
     }
     return ct_node_value(node, &array, error);
 }
