@@ -355,8 +355,8 @@ local function convert_tensors(self, convert)
       if is_tensor(old) and (parameters[old] or buffers[old] ~= nil) and old:is_floating_point() then
         local new = converted[old]
         if not new then
-          new = convert(old:detach())
-          if parameters[old] then Parameter(new, old.requires_grad) else buffers[new] = buffers[old] end
+          new = convert(old)
+          if parameters[old] then new = Parameter(new, old.requires_grad) else buffers[new] = buffers[old] end
           converted[old] = new
         end
         module._values[name] = new
@@ -372,7 +372,7 @@ function Module:to(dtype)
   if dtype ~= "float16" and dtype ~= "bfloat16" and dtype ~= "float32" and dtype ~= "float64" then
     fail("%s:to: expected a floating dtype, not %s", find_class(self).class_name, options.describe_value(dtype))
   end
-  return convert_tensors(self, function(t) return t.dtype == dtype and t or t:to(dtype) end)
+  return convert_tensors(self, function(t) return t.dtype == dtype and t or t:detach():to(dtype) end)
 end
 
 function Module:double() return self:to("float64") end
