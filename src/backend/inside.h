@@ -1,13 +1,15 @@
-/* inside.h: looking into a compiled step: its plan, the memory its kernels write, the time each takes. */
+/* inside.h: looking into a compiled step: its plan, the memory its kernels write, the time each
+ * takes. */
 #ifndef CT_BACKEND_INSIDE_H
 #define CT_BACKEND_INSIDE_H
 
 #include "backend/cpu.h"
 #include "kernel/kernel.h"
 
-/* Told after each kernel and library call of a run, with the time on the monotonic clock, in seconds. What the kernel
- * wrote is in place until the watcher returns. */
-typedef void ct_program_watcher(void *context, ct_program *program, int kernel, double begin, double end);
+/* Told after each kernel and library call of a run, with the time on the monotonic clock, in
+ * seconds. What the kernel wrote is in place until the watcher returns. */
+typedef void ct_program_watcher(void *context, ct_program *program, int kernel, double begin,
+                                double end);
 /* NULL ends it. */
 void ct_program_watch(ct_program *program, ct_program_watcher *watch, void *context);
 

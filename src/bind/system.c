@@ -1,9 +1,10 @@
-/* system.c: what scripts ask of the system: a clock, whether progress is shown on a terminal, and how many
- * threads kernels use. */
+/* system.c: what scripts ask of the system: a clock, whether progress is shown on a terminal, and
+ * how many threads kernels use. */
 #include <time.h>
 #include <unistd.h>
 
 #include "bind/bind.h"
+#include "eager/eager.h" // defines: ct_eager, ct_eager_anomaly
 
 /* core.clock(): seconds of a clock that never goes back */
 static int clock_seconds(lua_State *L) {
@@ -34,10 +35,18 @@ static int set_threads(lua_State *L) {
     return 0;
 }
 
+/* core.anomaly(on): whether the first NaN or inf that an operation makes is an error */
+static int set_anomaly(lua_State *L) {
+    ct_bind_of(L)->runtime->executor =
+        ct_lua_flag(L, 1, "ct.debug.anomaly", "on", true) ? &ct_eager_anomaly : &ct_eager;
+    return 0;
+}
+
 void ct_open_system(lua_State *L, int core, int methods) {
     static const luaL_Reg functions[] = {
-        {"clock", clock_seconds}, {"is_terminal", is_terminal}, {"get_num_threads", get_threads},
-        {"set_num_threads", set_threads}, {NULL, NULL}};
+        {"clock", clock_seconds},         {"is_terminal", is_terminal},
+        {"get_num_threads", get_threads}, {"set_num_threads", set_threads},
+        {"anomaly", set_anomaly},         {NULL, NULL}};
     (void)methods;
     ct_lua_add(L, core, functions);
 }

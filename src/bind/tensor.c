@@ -134,7 +134,8 @@ static void call_method(lua_State *L, const char *name, int argument) {
 static void check_single(lua_State *L, const ct_tensor *tensor) {
     char text[CT_SHAPE_TEXT];
     if (tensor->view.shape.ndim > 0)
-        ct_lua_raise(L, "value", "a tensor of shape %s is not one number; only 0-d tensors have a value",
+        ct_lua_raise(L, "value",
+                     "a tensor of shape %s is not one number; only 0-d tensors have a value",
                      ct_shape_text(&tensor->view.shape, text));
 }
 

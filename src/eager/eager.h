@@ -12,6 +12,9 @@
 
 /* Runs any node that has a value of its own; see ct_executor. */
 extern const ct_executor ct_eager;
+/* anomaly.c: the same, but the first NaN or inf that an operation makes of operands without one is
+ * an error. */
+extern const ct_executor ct_eager_anomaly;
 
 /* elementwise.c: UNARY, BINARY, COMPARE and SELECT; all arrays have one shape. */
 ct_status ct_eager_elementwise(ct_runtime *runtime, const ct_node *node, const ct_array *out,

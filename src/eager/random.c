@@ -8,8 +8,8 @@
  * range is at most 2^16, else words 2e (low) and 2e + 1 (64 bits)
  *
  * where words 4b to 4b + 3 of a draw are ct_philox's of block b. Uniform and normal numbers are
- * then multiplied by the node's scale and moved by its shift, each rounded to the type. log, sin, cos and sqrt are the
- * eager loops'. */
+ * then multiplied by the node's scale and moved by its shift, each rounded to the type. log, sin,
+ * cos and sqrt are the eager loops'. */
 #include "base/error.h"
 #include "base/philox.h"
 #include "base/threads.h"

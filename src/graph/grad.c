@@ -110,8 +110,12 @@ static ct_status step(walk *w, visit *at, bool retain) {
         status = custom_backward(w, &b, node, at->gradient);
     for (int s = 0; s < node->n_sources && node->op != CT_CUSTOM && status == CT_OK; s++) {
         ct_node *source = node->sources[s];
-        if (source->requires_grad)
-            status = arrive(&b, &w->visits[source->mark - 1], ct_gradient_rule(&b, node, at->gradient, s));
+        if (!source->requires_grad)
+            continue;
+        const ct_node *outer = w->runtime->differentiated;
+        w->runtime->differentiated = node;
+        status = arrive(&b, &w->visits[source->mark - 1], ct_gradient_rule(&b, node, at->gradient, s));
+        w->runtime->differentiated = outer;
     }
     ct_builder_end(&b);
     if (status == CT_OK && !retain) {

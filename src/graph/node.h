@@ -83,7 +83,8 @@ struct ct_node {
     uint64_t trace;    /* the id of the trace it was recorded in, 0: none */
     ct_buffer *buffer; /* the value, C order; NULL: deferred, traced, or a VIEW */
     uint64_t element;  /* CONST: its value, encoded; until it has a buffer it is read here, with strides 0 */
-    ct_line line;
+    ct_line line;      /* of a node of a gradient: that of the operation it is the gradient of */
+    int gradient_of;   /* that operation plus 1; 0: none */
     uint64_t id; /* rises in order of recording: sources have smaller ids */
     int mark;    /* scratch of whoever walks the graph; 0 between walks */
     ct_node *next_released; /* of the list of nodes being freed */

@@ -114,8 +114,12 @@ static ct_node *make(ct_runtime *runtime, ct_op op, ct_node *const *sources, int
         node->attr.custom->refs++;
     node->dtype = result_dtype(op, sources, &node->attr);
     node->id = runtime->next_id++;
-    if (runtime->where)
+    if (runtime->differentiated) {
+        node->line = runtime->differentiated->line;
+        node->gradient_of = (int)runtime->differentiated->op + 1;
+    } else if (runtime->where) {
         node->line = runtime->where(runtime->where_context);
+    }
     for (int i = 0; i < n_sources; i++) {
         node->sources[i] = ct_node_retain(sources[i]);
         node->requires_grad |= sources[i]->requires_grad;

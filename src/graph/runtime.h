@@ -30,6 +30,7 @@ struct ct_runtime {
     uint64_t seed;  /* Philox key */
     uint64_t draws; /* number of the next draw */
     int no_grad;    /* > 0: results need no gradient */
+    const ct_node *differentiated; /* whose gradient is being computed, or NULL */
     ct_trace *trace; /* being recorded, or NULL */
     const ct_executor *executor;
     ct_line (*where)(void *context); /* the script line that is running */
