@@ -73,7 +73,7 @@ static ct_dtype operand_text(const ct_nest *nest, const ct_member *member, int i
         break;
     case CT_OPERAND_MEMBER: {
         const ct_member *source = &nest->kernel->members[operand->index];
-        bool spread = nest->vector && nest->kernel->kind == CT_KERNEL_ROWS && source->level == CT_LEVEL_PART;
+        bool spread = nest->vector && !nest->across && nest->kernel->kind == CT_KERNEL_ROWS && source->level == CT_LEVEL_PART;
         if (spread) snprintf(text, OPERAND, "SPLAT_%s(m%d)", word, operand->index);
         else snprintf(text, OPERAND, "m%d", operand->index);
         break;

@@ -7,6 +7,7 @@
 
 #include "kernel/loops.h"
 #include "kernel/order.h"
+#include "kernel/short.h"
 
 #define SHORTEST 2 /* elements of the shortest and the longest vector there is */
 #define LONGEST 16
@@ -206,6 +207,19 @@ void ct_put_counters(ct_nest *nest, int loops) {
     put_counters(nest, loops, -1, "row");
 }
 
+void ct_put_head(ct_nest *nest, int index, int loop, const char *at) {
+    const ct_load *load = &nest->kernel->loads[index];
+    long long stride = (long long)load->stride[loop];
+    if (!in_memory(load)) {
+        ct_line_out(nest, "const int64_t b%d = %lld + %s * %lld;", index, (long long)load->offset, at, stride);
+        return;
+    }
+    ct_line_out(nest, "const %s *const b%d = a%d + %s * %lld;", ct_memory_type(load->node->dtype), index, index, at, stride);
+    if (load->stride[0] != 0) return;
+    ct_line_out(nest, "const %s u%d = GET_%s(b%d);", ct_value_type(load->node->dtype, false), index,
+                ct_dtype_name(load->node->dtype), index);
+}
+
 /* The address of each load at the head of the inner loop, and the value of those that stay the same in it. */
 void ct_put_heads(ct_nest *nest, int outer_loops, int loop, ct_level level) {
     const ct_kernel *kernel = nest->kernel;
@@ -402,7 +416,12 @@ static void put_rows(ct_nest *nest) {
         if (!member->kept || member->stored) continue;
         ct_line_out(nest, "_Alignas(64) %s k%d[%lld];", ct_memory_type(member->node->dtype), i, n);
     }
-    ct_line_out(nest, "for (int64_t row = begin; row < end; row++) {");
+    if (ct_is_short(kernel)) {
+        ct_put_short_rows(nest);
+        ct_line_out(nest, "for (; row < end; row++) {");
+    } else {
+        ct_line_out(nest, "for (int64_t row = begin; row < end; row++) {");
+    }
     nest->indent++;
     ct_put_counters(nest, inner);
     ct_put_heads(nest, inner, inner, CT_LEVEL_FULL);

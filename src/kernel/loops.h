@@ -14,6 +14,7 @@ typedef struct ct_nest {
     bool vector;       /* the innermost loop takes vectors */
     int indent;
     const char *index; /* of the innermost loop */
+    bool across;       /* PART values are vectors too: the vector is across rows */
     int pass;
     int tiled;         /* the loop along which some loads lie, turned round before the innermost loop; or -1 */
     bool needs_member[CT_MAX_MEMBERS];
@@ -47,6 +48,8 @@ void ct_put_pointers(ct_nest *nest);
 void ct_put_counters(ct_nest *nest, int loops);
 /* Where the loads of a level are at the head of loop `loop`, with `outer_loops` around it. */
 void ct_put_heads(ct_nest *nest, int outer_loops, int loop, ct_level level);
+/* Where one load is when loop `loop` is at `at`, the loops around it at 0; for vectors along loop 0. */
+void ct_put_head(ct_nest *nest, int index, int loop, const char *at);
 /* Declares x<index> at the nest's index of a loop in which it has this stride. */
 void ct_put_load(ct_nest *nest, int index, int64_t stride);
 

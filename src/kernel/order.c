@@ -5,9 +5,10 @@
 
 #include <stdio.h>
 
+#include "kernel/short.h"
+
 #define LANES 64
 #define BLOCK 4096
-#define SHORT 16 /* rows below this length have no vectors */
 #define STRIP 64 /* columns side by side */
 
 bool ct_is_reduction(const ct_member *member) {
@@ -216,7 +217,7 @@ void ct_order_rows(ct_nest *nest, void (*step)(ct_nest *nest, int loop), int loo
             ct_line_out(nest, "CARRIED(c%d, d%d, m%d, ct_%s_%s)", i, i, i, ct_op_table[member->node->op].name,
                         ct_word(member->node->dtype));
         }
-    } else if (kernel->reduced < SHORT) {
+    } else if (kernel->reduced < CT_SHORT) {
         put_short(nest, step, loop);
     } else {
         put_block(nest, step, loop, text, false);

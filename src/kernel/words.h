@@ -57,6 +57,22 @@ CT_LOW(8, i64)
         for (int i = 0; i < CT_VECTOR / W; i++) part[i] = p[i * stride];                              \
         return WHOLE##W##_##S(part);                                                         \
     }
+#define CT_SCATTER(W, S, name)                                                               \
+    CT_INLINE void SCATTER##W##_##name(ct_##S *p, ct_i64 stride, ct_##S##v v) {              \
+        for (int i = 0; i < CT_VECTOR / W; i++) p[i * stride] = v[i];                        \
+    }
+CT_SCATTER(4, f32, float32)
+CT_SCATTER(4, i8, int8)
+CT_SCATTER(4, u8, uint8)
+CT_SCATTER(4, i16, int16)
+CT_SCATTER(4, i32, int32)
+CT_SCATTER(8, f32, float32)
+CT_SCATTER(8, f64, float64)
+CT_SCATTER(8, i8, int8)
+CT_SCATTER(8, u8, uint8)
+CT_SCATTER(8, i16, int16)
+CT_SCATTER(8, i32, int32)
+CT_SCATTER(8, i64, int64)
 CT_MEMORY(4, f32, float32)
 CT_MEMORY(4, i8, int8)
 CT_MEMORY(4, u8, uint8)
@@ -81,6 +97,9 @@ CT_MEMORY(8, i64, int64)
         P##W##_i32 part;                                                                         \
         for (int i = 0; i < CT_VECTOR / W; i++) part[i] = -(p[i * stride] != 0);                          \
         return WHOLE##W##_i32(part);                                                             \
+    } \
+    CT_INLINE void SCATTER##W##_bool(ct_u8 *p, ct_i64 stride, ct_maskv v) {                      \
+        for (int i = 0; i < CT_VECTOR / W; i++) p[i * stride] = (ct_u8)(v[i] & 1);               \
     }
 CT_MASKS(4)
 CT_MASKS(8)
