@@ -98,8 +98,9 @@ static int trace_finish(lua_State *L) {
     return 1;
 }
 
-static int trace_abort(lua_State *L) {
-    trace_box *box = to_trace(L, 1, "trace");
+/* No check of its argument, for a finalizer must not raise. */
+static int trace_gc(lua_State *L) {
+    trace_box *box = lua_touserdata(L, 1);
     ct_bind_of(L);
     ct_trace *trace = box->trace;
     box->trace = NULL;
@@ -111,6 +112,11 @@ static int trace_abort(lua_State *L) {
         ct_trace_free(trace);
     box->recording = false;
     return 0;
+}
+
+static int trace_abort(lua_State *L) {
+    to_trace(L, 1, "trace");
+    return trace_gc(L);
 }
 
 /* trace:compile{wait =, directory =}: starts the compiler. True, or false and why the eager loops
@@ -304,7 +310,7 @@ void ct_open_trace(lua_State *L, int core, int methods) {
     ct_lua_add(L, lua_gettop(L), trace_methods);
     lua_pushcclosure(L, trace_index, 1);
     lua_setfield(L, -2, "__index");
-    lua_pushcfunction(L, trace_abort);
+    lua_pushcfunction(L, trace_gc);
     lua_setfield(L, -2, "__gc");
     lua_pushliteral(L, "trace");
     lua_setfield(L, -2, "__name");
