@@ -202,10 +202,11 @@ def optimizers():
 def mlp_losses(dtype, steps):
     """The mlp workload: 784-1024-1024-10, batch 256, Adam, from weights and inputs of the generator.
 
-    He's initialisation, and this seed, keep the gradients away from 0, where Adam's first updates turn a rounding
-    error into a sign: float32 and float64 then stay within 3e-5 of each other over 20 steps.
+    A unit that is silent on the whole batch and wakes by a rounding error moves by the learning rate at once, since
+    Adam knows no gradient of it yet; centred inputs, He's initialisation and this seed have no such unit, and
+    float32 stays within 3e-6 of float64 over 20 steps, in any order of summation.
     """
-    g = Generator(8)
+    g = Generator(9)
     widths = [784, 1024, 1024, 10]
     parts = []
     for fan_in, fan_out in zip(widths, widths[1:]):
@@ -216,7 +217,7 @@ def mlp_losses(dtype, steps):
             linear.bias.copy_(uniform(g, [fan_out], -0.1, 0.1, dtype))
         parts += [linear, nn.ReLU()]
     model = nn.Sequential(*parts[:-1])
-    x, y = uniform(g, [256, 784], 0, 1, dtype), integers(g, [256], 0, 9)
+    x, y = uniform(g, [256, 784], -1, 1, dtype), integers(g, [256], 0, 9)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     losses = []
     for _ in range(steps):
