@@ -56,7 +56,8 @@ local workloads, order = {}, { "tiny", "mlp", "mlp64", "gpt" }
 
 function workloads.tiny()
   local model = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
-  return model, ct.randn(16, 4), ct.randint(0, 3, { 16 }), ct.optim.SGD(model:parameters(), { lr = 0.1, momentum = 0.9 })
+  local optimizer = ct.optim.SGD(model:parameters(), { lr = 0.1, momentum = 0.9 })
+  return model, ct.randn(16, 4), ct.randint(0, 3, { 16 }), optimizer
 end
 
 local function mlp(dtype)
@@ -123,8 +124,8 @@ end
 local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
 local function usage(problem)
-  io.stderr:write(("workloads: %s\nusage: workloads.lua [--seconds N] [--mode compiled|replayed|eager] [%s ...]\n"):format(
-    problem, table.concat(order, "|")))
+  local text = "workloads: %s\nusage: workloads.lua [--seconds N] [--mode compiled|replayed|eager] [%s ...]\n"
+  io.stderr:write(text:format(problem, table.concat(order, "|")))
   os.exit(2)
 end
 
