@@ -12,7 +12,7 @@ local current
 
 -- Options of each type. Those of another type are taken with a warning, so that one script serves all.
 local takes = {
-  CPU = { artifact_dir = "./ctrain_logs", compile_dir = options.none },
+  CPU = { artifact_dir = "./ctrain_logs", compile_dir = options.none, compile_only = false, validate_only = false },
   GPU = { artifact_dir = "./ctrain_logs", enable_distributed = false, main_process_id = 0, dist_backend = "nccl",
     init_method = options.none, sync_batchnorm = false },
   CSX = { artifact_dir = "./ctrain_logs", compile_dir = options.none, compile_only = false, validate_only = false,
@@ -26,6 +26,8 @@ local takes = {
 ---@field device table calling it with a function runs the function with the device chosen
 ---@field torch_device string
 ---@field artifact_dir string where files about runs go; made when the first is written
+---@field compile_only boolean steps are recorded and compiled, not run
+---@field validate_only boolean steps are recorded, neither compiled nor run
 local methods = {}
 
 local device_metatable = {
@@ -45,7 +47,9 @@ local fields = {
   is_gpu = function(self) return self.backend_type == "GPU" end,
   is_csx = function(self) return self.backend_type == "CSX" end,
   is_tracing = function() return core.tracing() end,
-  is_e2e_execution = function() return true end,
+  is_e2e_execution = function(self) return not (self._compile_only or self._validate_only) end,
+  compile_only = function(self) return self._compile_only end,
+  validate_only = function(self) return self._validate_only end,
   artifact_dir = function(self) return self._artifact_dir end,
   compile_dir = function(self) return rawget(self, "_compile_dir") end,
 }
@@ -120,20 +124,27 @@ local function create(kind, given)
   end
   local artifact_dir = check_path("artifact_dir", own.artifact_dir or takes.CPU.artifact_dir)
   local compile_dir = own.compile_dir and check_path("compile_dir", own.compile_dir)
+  local compile_only = options.boolean("ct.backend", "compile_only", own.compile_only or false)
+  local validate_only = options.boolean("ct.backend", "validate_only", own.validate_only or false)
+  if compile_only and validate_only then
+    fail("ct.backend: compile_only and validate_only exclude each other; set one of them")
+  end
   if #foreign > 0 then
     core.log("warning", ("ct.backend: %s passed over: %s"):format(table.concat(foreign, ", "),
       "the CPU backend has no such option" .. (#foreign > 1 and "s" or "")))
   end
   current = setmetatable({
     backend_type = name, device = setmetatable({ type = name:lower() }, device_metatable), _artifact_dir = artifact_dir,
-    _compile_dir = compile_dir,
+    _compile_dir = compile_dir, _compile_only = compile_only, _validate_only = validate_only,
   }, object_metatable)
   return current
 end
 
 ---Makes the backend of this process; without arguments, gives it.
 ---@param backend_type "CPU"|"GPU"|"CSX"|nil in any case
----@param given table? options: artifact_dir, compile_dir (where compiled steps are kept), and those of other types, which are passed over with a warning
+---@param given table? options: artifact_dir, compile_dir (where compiled steps are kept), compile_only and
+---validate_only (steps are recorded and compiled, or only recorded; no step runs, nor a closure, and parameters are
+---never made), and those of other types, which are passed over with a warning
 ---@return Backend
 function backend.backend(backend_type, given)
   if backend_type ~= nil or given ~= nil then return create(backend_type, given) end
@@ -170,6 +181,13 @@ function backend.use_cs() return current ~= nil and current.is_csx end
 ---Where compiled steps are kept, or nil for the user's cache.
 ---@return string?
 function backend.compile_dir() return current and current.compile_dir end
+
+---What is done in place of running steps, or nil: then they are run.
+---@return "compile_only"|"validate_only"|nil
+function backend.dry_run()
+  if not current then return nil end
+  return current.compile_only and "compile_only" or current.validate_only and "validate_only" or nil
+end
 
 ---Where files about runs go.
 ---@return string
@@ -255,6 +273,6 @@ function backend.compile(model, given)
   return compiled
 end
 
-closure.set_backend_test(function() return current ~= nil end)
+closure.set_backend_test(function() return current ~= nil end, function() return backend.dry_run() ~= nil end)
 
 return backend

@@ -18,6 +18,7 @@
 -- keys stay as they are; where a name is taken already, "%2", "%3" ... is put behind it. Nobody need undo this: the
 -- names of a tree follow from __spec__.
 
+local backend = require "ctrain.backend"
 local core = require "ctrain.core"
 local json = require "ctrain.json"
 local options = require "ctrain.options"
@@ -235,6 +236,11 @@ function checkpoint.save(obj, checkpoint_file, given)
   end
   if core.tracing() then
     fail("ct.save: tensors have no values inside a traced step; call ct.save in a checkpoint_closure")
+  end
+  if backend.dry_run() then
+    core.log("info", ("ct.save: '%s' is not written: the backend runs no step (%s)"):format(checkpoint_file,
+      backend.dry_run()))
+    return
   end
   local leaves = {}
   local skeleton, tree = describe(obj, nil, {}, 1, function(path, value)

@@ -20,6 +20,8 @@ local waiting = {}
 -- The calls of the traced body being recorded, or nil.
 local recording
 local has_backend = function() return false end
+-- Whether steps are only looked at, so that no closure has values to run with.
+local is_dry = function() return false end
 
 -- ---- Values ----------------------------------------------------------------------------------------------
 
@@ -52,6 +54,7 @@ local function copy(tensor) return tensor:detach():clone() end
 ---Makes a call: { fn, arguments, checkpoint }.
 ---@param run table? the run whose step has ended; nil: none
 local function perform(call, run)
+  if is_dry() then return end
   if call.checkpoint then
     if not run then
       fail("checkpoint_closure: cannot fetch a checkpoint outside of an execution context (an executor's loop)")
@@ -96,7 +99,7 @@ local function wrap(name, fn, checkpoint)
     if recording then
       call.repeating = true
       recording[#recording + 1] = call
-    else
+    elseif not is_dry() then
       call.arguments = map_all(call.arguments, copy)
       closure.queue(call)
     end
@@ -172,8 +175,8 @@ end
 ---@return table? run the innermost
 function closure.current() return runs[#runs] end
 
----Tells how to ask whether there is a backend.
-function closure.set_backend_test(test) has_backend = test end
+---Tells how to ask whether there is a backend, and whether it only looks at steps.
+function closure.set_backend_test(test, dry) has_backend, is_dry = test, dry end
 
 -- What a loop left by break at the end of the script has queued is worth a word.
 local function farewell()

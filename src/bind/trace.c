@@ -4,23 +4,16 @@
 #include <string.h>
 
 #include "backend/cpu.h" // defines: ct_program
-#include "bind/bind.h"
+#include "bind/trace.h"
 #include "eager/eager.h"  // defines: ct_eager_anomaly
 #include "eager/replay.h" // defines: ct_replay
 #include "graph/trace.h"
 
 static const char meta_key;
 
-typedef struct trace_box {
-    ct_trace *trace;     /* NULL: aborted or freed */
-    ct_program *program; /* NULL: the eager loops run it */
-    bool recording;
-    bool announced; /* that the compiler is done, or failed */
-} trace_box;
-
-static trace_box *to_trace(lua_State *L, int index, const char *function) {
+static ct_lua_trace *to_trace(lua_State *L, int index, const char *function) {
     char text[CT_LUA_TEXT];
-    trace_box *box = lua_touserdata(L, index);
+    ct_lua_trace *box = lua_touserdata(L, index);
     bool is_trace = false;
     if (box && lua_getmetatable(L, index)) {
         lua_rawgetp(L, LUA_REGISTRYINDEX, &meta_key);
@@ -33,20 +26,20 @@ static trace_box *to_trace(lua_State *L, int index, const char *function) {
     return box;
 }
 
-static trace_box *live_trace(lua_State *L, int index, const char *function, bool recording) {
-    trace_box *box = to_trace(L, index, function);
+ct_lua_trace *ct_lua_live_trace(lua_State *L, int index, bool recording) {
+    ct_lua_trace *box = to_trace(L, index, "trace");
     if (!box->trace)
-        ct_lua_raise(L, function, "the trace was aborted");
+        ct_lua_raise(L, "trace", "the trace was aborted");
     if (box->recording != recording)
-        ct_lua_raise(L, function,
+        ct_lua_raise(L, "trace",
                      recording ? "the trace is finished" : "the trace is still being recorded");
     return box;
 }
 
 static int trace_begin(lua_State *L) {
     ct_error error = {.status = CT_OK};
-    trace_box *box = lua_newuserdatauv(L, sizeof *box, 0);
-    *box = (trace_box){NULL, NULL, false, false};
+    ct_lua_trace *box = lua_newuserdatauv(L, sizeof *box, 0);
+    *box = (ct_lua_trace){0};
     lua_rawgetp(L, LUA_REGISTRYINDEX, &meta_key);
     lua_setmetatable(L, -2);
     box->trace = ct_trace_begin(ct_bind_of(L)->runtime, &error);
@@ -61,7 +54,7 @@ static int trace_begin(lua_State *L) {
 static int trace_input(lua_State *L) {
     static const ct_shape scalar = {0, {0}};
     ct_error error = {.status = CT_OK};
-    trace_box *box = live_trace(L, 1, "trace", true);
+    ct_lua_trace *box = ct_lua_live_trace(L, 1, true);
     const ct_tensor *like = ct_lua_to_tensor(L, 2);
     ct_dtype dtype = like ? like->dtype : CT_FLOAT64;
     if (!like)
@@ -76,7 +69,7 @@ static int trace_input(lua_State *L) {
 static int trace_finish(lua_State *L) {
     char text[CT_LUA_TEXT];
     ct_error error = {.status = CT_OK};
-    trace_box *box = live_trace(L, 1, "trace", true);
+    ct_lua_trace *box = ct_lua_live_trace(L, 1, true);
     luaL_checktype(L, 2, LUA_TTABLE);
     int n = (int)lua_rawlen(L, 2);
     ct_tensor **outputs = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *outputs, 0);
@@ -100,7 +93,7 @@ static int trace_finish(lua_State *L) {
 
 /* No check of its argument, for a finalizer must not raise. */
 static int trace_gc(lua_State *L) {
-    trace_box *box = lua_touserdata(L, 1);
+    ct_lua_trace *box = lua_touserdata(L, 1);
     ct_bind_of(L);
     ct_trace *trace = box->trace;
     box->trace = NULL;
@@ -123,7 +116,7 @@ static int trace_abort(lua_State *L) {
  * will do. */
 static int trace_compile(lua_State *L) {
     ct_error error = {.status = CT_OK};
-    trace_box *box = live_trace(L, 1, "trace", false);
+    ct_lua_trace *box = ct_lua_live_trace(L, 1, false);
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_getfield(L, 2, "wait");
     lua_getfield(L, 2, "directory");
@@ -141,7 +134,7 @@ static int trace_compile(lua_State *L) {
  * made, or a text that says why the eager loops go on. */
 static int trace_news(lua_State *L) {
     ct_error error = {.status = CT_OK};
-    trace_box *box = live_trace(L, 1, "trace", false);
+    ct_lua_trace *box = ct_lua_live_trace(L, 1, false);
     if (!box->program || box->announced)
         return 0;
     bool ready = ct_program_ready(box->program, &error);
@@ -171,13 +164,13 @@ static int trace_news(lua_State *L) {
 
 /* trace:source(): the C of the compiled step, or nil */
 static int trace_source(lua_State *L) {
-    trace_box *box = live_trace(L, 1, "trace", false);
+    ct_lua_trace *box = ct_lua_live_trace(L, 1, false);
     lua_pushstring(L, box->program ? ct_program_source(box->program) : NULL);
     return 1;
 }
 
 /* The step on its inputs, compiled where that is ready. */
-static ct_status run_step(trace_box *box, ct_tensor *const *inputs, ct_tensor **outputs,
+ct_status ct_lua_run_step(ct_lua_trace *box, ct_tensor *const *inputs, ct_tensor **outputs,
                           ct_error *error) {
     bool checked = box->trace->runtime->executor == &ct_eager_anomaly;
     if (checked || !box->program || !ct_program_ready(box->program, NULL))
@@ -215,7 +208,7 @@ static ct_tensor *run_input(lua_State *L, ct_bind *bind, const ct_node *input, i
 /* trace:run(list of tensors and numbers): one step; the list of its results */
 static int trace_run(lua_State *L) {
     ct_error error = {.status = CT_OK};
-    trace_box *box = live_trace(L, 1, "trace", false);
+    ct_lua_trace *box = ct_lua_live_trace(L, 1, false);
     ct_trace *trace = box->trace;
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 2);
@@ -233,7 +226,7 @@ static int trace_run(lua_State *L) {
     }
     bind->state = L;
     bind->line_known = false;
-    if (run_step(box, tensors, tensors + n, &error) != CT_OK)
+    if (ct_lua_run_step(box, tensors, tensors + n, &error) != CT_OK)
         return ct_lua_raise_error(L, "trace", &error);
     for (int i = 0; i < m; i++) {
         lua_rawgeti(L, results, i + 1);
@@ -246,14 +239,14 @@ static int trace_run(lua_State *L) {
 /* trace:fits(): whether it may be run: gradients that the step read are there, or not, as when it
  * was recorded */
 static int trace_fits(lua_State *L) {
-    trace_box *box = live_trace(L, 1, "trace", false);
+    ct_lua_trace *box = ct_lua_live_trace(L, 1, false);
     lua_pushboolean(L, ct_trace_fits(box->trace));
     return 1;
 }
 
 /* trace:written(input): whether the step wrote to what trace:input gave; asked before finish */
 static int trace_written(lua_State *L) {
-    live_trace(L, 1, "trace", true);
+    ct_lua_live_trace(L, 1, true);
     const ct_tensor *input = ct_lua_tensor(L, 2, "trace", "input");
     lua_pushboolean(L, input->cell->version->op != CT_INPUT);
     return 1;
@@ -262,7 +255,7 @@ static int trace_written(lua_State *L) {
 /* trace:same(other): true, or false and where they first differ */
 static int trace_same(lua_State *L) {
     ct_error error = {.status = CT_OK};
-    const trace_box *a = live_trace(L, 1, "trace", false), *b = live_trace(L, 2, "trace", false);
+    const ct_lua_trace *a = ct_lua_live_trace(L, 1, false), *b = ct_lua_live_trace(L, 2, false);
     bool same = ct_trace_same(a->trace, b->trace, &error);
     lua_pushboolean(L, same);
     if (same)
@@ -273,9 +266,13 @@ static int trace_same(lua_State *L) {
 
 /* upvalue 1: the methods */
 static int trace_index(lua_State *L) {
-    const trace_box *box = to_trace(L, 1, "trace");
+    const ct_lua_trace *box = to_trace(L, 1, "trace");
     if (lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "trained") == 0) {
         lua_pushboolean(L, box->trace && box->trace->trained);
+        return 1;
+    }
+    if (lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "results") == 0) {
+        lua_pushinteger(L, box->trace ? box->trace->n_results : 0);
         return 1;
     }
     lua_pushvalue(L, 2);
@@ -308,6 +305,8 @@ void ct_open_trace(lua_State *L, int core, int methods) {
     lua_newtable(L);
     lua_newtable(L);
     ct_lua_add(L, lua_gettop(L), trace_methods);
+    ct_lua_add(L, lua_gettop(L), ct_lua_inspect_methods);
+    ct_lua_add(L, lua_gettop(L), ct_lua_step_methods);
     lua_pushcclosure(L, trace_index, 1);
     lua_setfield(L, -2, "__index");
     lua_pushcfunction(L, trace_gc);

@@ -133,7 +133,7 @@ end
 
 local function end_step(self)
   closure.resume(self.run)
-  profiler.step(self.profiler, self.size)
+  if not backend.dry_run() then profiler.step(self.profiler, self.size) end
   closure.flush(self.run)
   self.progress:update(self.run.step + 1)
   self.run.step = self.run.step + 1
@@ -244,7 +244,7 @@ local metatable = {
 local read_arguments = options.signature(where, { "dataloader" },
   { "num_steps", "checkpoint_steps", "activation_steps", "profiler_activities", "writer" }, { activation_steps = 1 })
 
----One run over a DataLoader. Options: num_steps (default: the loader's length), checkpoint_steps (nil: never; n: at n,
+---One run over a DataLoader; one step of it with a backend that only compiles or validates. Options: num_steps (default: the loader's length), checkpoint_steps (nil: never; n: at n,
 ---2n, ... and at the last step; a Schedule), activation_steps, profiler_activities, writer.
 ---@return data.DataExecutor
 function executor.DataExecutor(...)
@@ -263,6 +263,7 @@ function executor.DataExecutor(...)
     fail("%s: expected num_steps >= 1, a whole number, not %s%s", where, options.describe_value(steps),
       o.num_steps == nil and " (the loader's length)" or "")
   end
+  if backend.dry_run() then steps = 1 end
   local private = {
     dataloader = o.dataloader, num_steps = math.floor(steps), activities = o.profiler_activities, writer = o.writer,
     checkpoint_steps = check_checkpoint_steps(o.checkpoint_steps), state = "new",

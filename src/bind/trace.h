@@ -1,0 +1,25 @@
+/* trace.h: the trace userdata, for the files that add methods to it. */
+#ifndef CT_BIND_TRACE_H
+#define CT_BIND_TRACE_H
+
+#include "backend/cpu.h"
+#include "bind/bind.h"
+
+typedef struct ct_lua_trace {
+    ct_trace *trace;     /* NULL: aborted or freed */
+    ct_program *program; /* NULL: the eager loops run it */
+    bool recording;
+    bool announced; /* that the compiler is done, or failed */
+} ct_lua_trace;
+
+/* A trace that is still being recorded, or finished, at the index; raises for anything else. */
+/* The step on its inputs, compiled where that is ready; new references in outputs. */
+ct_status ct_lua_run_step(ct_lua_trace *box, ct_tensor *const *inputs, ct_tensor **outputs,
+                          ct_error *error);
+extern const luaL_Reg ct_lua_step_methods[];
+ct_lua_trace *ct_lua_live_trace(lua_State *L, int index, bool recording);
+
+/* inspect.c: methods for looking into a finished trace; {NULL, NULL} ends them. */
+extern const luaL_Reg ct_lua_inspect_methods[];
+
+#endif
