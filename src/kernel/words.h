@@ -278,7 +278,7 @@ CT_IOTA4(i32)
     CT_INLINE void tiny_##S##_##W(int m, int n, int k, const ct_##S *a, ct_i64 a_row, ct_i64 a_column,       \
                                   const ct_##S *b, ct_i64 b_row, ct_i64 b_column, ct_##S *out) {             \
         tiny_row_##S##_##W rows[16];                                                                         \
-        for (int l = 0; l < k; l++) {                                                                        \
+        _Pragma("GCC unroll 16") for (int l = 0; l < k; l++) {                                                                        \
             if (n == W && b_column == 1) {                                                                   \
                 rows[l] = *(const tiny_row_##S##_##W *)(b + l * b_row);                                      \
             } else {                                                                                         \
@@ -288,7 +288,7 @@ CT_IOTA4(i32)
         }                                                                                                    \
         for (int i = 0; i < m; i++) {                                                                        \
             tiny_row_##S##_##W sum = {0};                                                                    \
-            for (int l = 0; l < k; l++) sum = sum + a[i * a_row + l * a_column] * rows[l];                   \
+            _Pragma("GCC unroll 16") for (int l = 0; l < k; l++) sum = sum + a[i * a_row + l * a_column] * rows[l];                   \
             if (n == W) *(tiny_row_##S##_##W *)(out + i * n) = sum;                                          \
             else for (int j = 0; j < n; j++) out[i * n + j] = sum[j];                                        \
         }                                                                                                    \
