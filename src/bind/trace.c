@@ -315,4 +315,7 @@ void ct_open_trace(lua_State *L, int core, int methods) {
     lua_setfield(L, -2, "__name");
     lua_rawsetp(L, LUA_REGISTRYINDEX, &meta_key);
     ct_lua_add(L, core, functions);
+    lua_newtable(L);
+    ct_lua_add(L, lua_gettop(L), ct_lua_inspect_functions);
+    lua_setfield(L, core, "inspect");
 }

@@ -21,5 +21,7 @@ ct_lua_trace *ct_lua_live_trace(lua_State *L, int index, bool recording);
 
 /* inspect.c: methods for looking into a finished trace; {NULL, NULL} ends them. */
 extern const luaL_Reg ct_lua_inspect_methods[];
+/* inspect.c: core.inspect */
+extern const luaL_Reg ct_lua_inspect_functions[];
 
 #endif
