@@ -115,6 +115,7 @@ local function variance(name, t, o)
   correction = options.number(name, "correction", correction or 1)
   local list, count = dims_of(name, t, o.dim)
   local d = t - t:mean(list, true)
+  d = d - d:mean(list, true) -- the mean was rounded; at 1e4 and a deviation of 1e-3 that counts
   return (d * d):sum(list, o.keepdim) / math.max(count - correction, 0)
 end
 

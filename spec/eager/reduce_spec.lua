@@ -276,9 +276,9 @@ describe("the accuracy of a reduction", function()
   it("gives the variance at mean 1e4 and deviation 1e-3", function()
     local a = reference.array({ 4096 }, function(i) return 1e4 + (i % 2 == 0 and 1e-3 or -1e-3) end)
     tensors.close(tensors.make(a):var { correction = 0 }, { shape = {}, 1e-6 }, 1e-6)
-    -- the mean is a rounded float32, whose distance from the true one is the only error: at most 2^-11 squared
+    -- the mean of float32 is rounded to 2^-11 or so, far more than the deviation's square
     local b = tensors.uniform(random.new(57), { 2000 }, 9999, 10001, "float32")
-    tensors.close(tensors.make(b, "float32"):var(), reference.reduce(b, nil, false, variance(1)), 1e-6, 2 ^ -22)
+    tensors.close(tensors.make(b, "float32"):var(), reference.reduce(b, nil, false, variance(1)), 1e-6)
   end)
 
   it("has the same bits for an expanded tensor and its copy, and for any strides", function()

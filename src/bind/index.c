@@ -392,13 +392,16 @@ static int argsort(lua_State *L) {
     ct_lua_call call;
     ct_tensor *self = ct_lua_tensor(L, 1, "argsort", "self");
     ct_lua_spread_options(L, 2, "argsort", options);
-    if (self->view.shape.ndim == 0)
-        return ct_lua_raise(L, "argsort", "the tensor has no dimensions");
-    int axis = lua_isnil(L, 2) ? self->view.shape.ndim - 1 : index_axis(L, "argsort", self);
+    static const ct_shape one = {1, {1}};
+    const ct_shape *shape = &self->view.shape, *line = shape->ndim > 0 ? shape : &one;
+    int axis = line->ndim - 1;
+    if (!lua_isnil(L, 2))
+        axis = ct_lua_axis(L, 2, "argsort", "dim", shape->ndim);
     bool descending = ct_lua_flag(L, 3, "argsort", "descending", false);
     ct_lua_begin(&call, L, "argsort");
-    return ct_lua_finish(&call,
-                         ct_argsort(&call.builder, ct_lua_node(&call, self), axis, descending));
+    ct_builder *b = &call.builder;
+    ct_node *x = ct_reshape(b, ct_lua_node(&call, self), line);
+    return ct_lua_finish(&call, ct_reshape(b, ct_argsort(b, x, axis, descending), shape));
 }
 
 /* nonzero(): where elements are not zero, counting from 0: int64 (count, ndim) */
