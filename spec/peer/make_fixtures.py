@@ -6,6 +6,7 @@
 Only results are written. Inputs and initial weights come from a generator that both sides compute exactly
 (spec/support/random.lua: Lehmer's, modulus 2^31 - 1), so the files stay small.
 """
+import functools
 import os
 import torch
 import torch.nn as nn
@@ -150,6 +151,83 @@ def losses():
     write("losses", table)
 
 
+def modules():
+    """Activations, normalisations and the losses on real targets."""
+    table = {}
+
+    def case(name, seed, shapes, f, low=-1.0, high=1.0):
+        g = Generator(seed)
+        table[name] = with_gradients(f, *[uniform(g, s, low, high) for s in shapes])
+
+    activations = {
+        "relu6": lambda x: F.relu6(2 * x), "silu": F.silu, "mish": F.mish, "softplus": lambda x: F.softplus(x, 2, 5),
+        "logsigmoid": F.logsigmoid, "hardswish": F.hardswish,
+        "hardsigmoid": lambda x: (x / 6 + 0.5).clamp(0, 1),  # F.hardsigmoid's gradient has a float32 1/6 in it
+        "hardtanh": lambda x: F.hardtanh(x, -2, 1.5), "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+        "elu": lambda x: F.elu(x, 0.7), "glu": lambda x: F.glu(x, -1),
+    }
+    for name, f in activations.items():
+        case(name, 51, [[3, 8]], f, -4, 4)
+    case("normalize", 52, [[3, 4]], lambda x: F.normalize(x, dim=1))
+    case("cosine_similarity", 53, [[3, 4], [3, 4]], lambda a, b: F.cosine_similarity(a, b, dim=1))
+    case("rms_norm", 54, [[4, 6], [6]], lambda x, w: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-3) * w)
+    case("group_norm", 55, [[2, 6, 5], [6], [6]], lambda x, w, b: F.group_norm(x, 3, w, b))
+    case("batch_norm", 56, [[4, 3, 5], [3], [3]], lambda x, w, b: F.batch_norm(x, None, None, w, b, True))
+    running = [torch.tensor([0.1, -0.2, 0.3], dtype=torch.float64), torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)]
+    case("batch_norm_by_running_statistics", 57, [[4, 3, 2, 2], [3], [3]],
+         lambda x, w, b: F.batch_norm(x, *running, w, b, False))
+    norm = nn.BatchNorm1d(3).double()
+    g = Generator(58)
+    for _ in range(3):
+        norm(uniform(g, [4, 3], -2, 3))
+    table["running_statistics"] = {"mean": norm.running_mean, "var": norm.running_var}
+
+    write("modules", table)
+    table.clear()
+    g = Generator(63)
+    y, sign = uniform(g, [4, 3], -2, 2), torch.tensor([[1.0, -1, 1]] * 4, dtype=torch.float64)
+    p = torch.softmax(y, 1)
+    for reduction in ("mean", "sum", "none"):
+        r = dict(reduction=reduction)
+        case("l1_" + reduction, 64, [[4, 3]], lambda x: F.l1_loss(x, y, **r))
+        case("smooth_l1_" + reduction, 65, [[4, 3]], lambda x: F.smooth_l1_loss(x, y, beta=0.5, **r))
+        case("huber_" + reduction, 66, [[4, 3]], lambda x: F.huber_loss(x, y, delta=0.5, **r))
+        case("binary_" + reduction, 67, [[4, 3]], lambda x: F.binary_cross_entropy(x, p, **r), 0.05, 0.95)
+        case("kl_" + reduction, 68, [[4, 3]], lambda x: F.kl_div(x, p, **r))
+        case("hinge_" + reduction, 69, [[4, 3]], lambda x: F.hinge_embedding_loss(x, sign, margin=0.5, **r))
+        case("ranking_" + reduction, 70, [[4, 3], [4, 3]],
+             lambda a, b: F.margin_ranking_loss(a, b, sign, margin=0.2, **r))
+        case("triplet_" + reduction, 71, [[4, 3]] * 3, lambda a, b, c: F.triplet_margin_loss(a, b, c, **r))
+    case("kl_batchmean", 72, [[4, 3]], lambda x: F.kl_div(x, p, reduction="batchmean"))
+    case("kl_log_target", 73, [[4, 3]], lambda x: F.kl_div(x, p.log(), reduction="sum", log_target=True))
+    write("distances", table)
+
+
+def attention():
+    table = {}
+
+    def case(name, seed, shapes, f):
+        g = Generator(seed)
+        table[name] = with_gradients(f, *[uniform(g, s) for s in shapes])
+
+    def attend(x, w, b, out_w, out_b, **options):
+        return F.multi_head_attention_forward(x, x, x, 8, 2, w, b, None, None, False, 0.0, out_w, out_b,
+                                              training=False, need_weights=False, **options)[0]
+
+    widths = [[5, 2, 8], [24, 8], [24], [8, 8], [8]]
+    causal = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    padding = torch.tensor([[False] * 5, [False, False, False, True, True]])
+    case("attention", 59, widths, attend)
+    case("attention_causal", 60, widths, lambda *a: attend(*a, attn_mask=causal))
+    case("attention_padded", 61, widths, lambda *a: attend(*a, key_padding_mask=padding))
+    for name, options in {"encoder": {}, "encoder_norm_first": dict(norm_first=True, activation="gelu")}.items():
+        layer = nn.TransformerEncoderLayer(8, 2, 12, dropout=0, batch_first=True, **options).double()
+        names = [n for n, _ in layer.named_parameters()]
+        case(name, 62, [[2, 5, 8]] + [list(p.shape) for p in layer.parameters()],
+             lambda x, *p: torch.nn.utils.stateless.functional_call(layer, dict(zip(names, p)), (x,)))
+    write("attention", table)
+
+
 OPTIMIZERS = {
     "sgd": (torch.optim.SGD, dict(lr=0.1)),
     "sgd_momentum": (torch.optim.SGD, dict(lr=0.05, momentum=0.9)),
@@ -161,11 +239,25 @@ OPTIMIZERS = {
     "adamw": (torch.optim.AdamW, dict(lr=0.02)),
     "adamw_decay": (torch.optim.AdamW, dict(lr=0.02, betas=(0.85, 0.99), weight_decay=0.3)),
 }
+ADAPTIVE = {
+    "adam_amsgrad": (torch.optim.Adam, dict(lr=0.05, betas=(0.5, 0.6), amsgrad=True)),
+    "sgd_maximize": (torch.optim.SGD, dict(lr=0.05, momentum=0.9, maximize=True)),
+    "adamax": (torch.optim.Adamax, dict(lr=0.02, weight_decay=0.1)),
+    # foreach: the other loop of PyTorch 1.13 multiplies mu twice into the second product
+    "nadam": (functools.partial(torch.optim.NAdam, foreach=True), dict(lr=0.02, weight_decay=0.1)),
+    "radam": (torch.optim.RAdam, dict(lr=0.02, betas=(0.8, 0.9), weight_decay=0.1)),
+    "rmsprop": (torch.optim.RMSprop, dict(lr=0.01)),
+    "rmsprop_centered": (torch.optim.RMSprop, dict(lr=0.01, alpha=0.9, momentum=0.5, centered=True, weight_decay=0.1)),
+    "adagrad": (torch.optim.Adagrad, dict(lr=0.05, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.3)),
+    "adadelta": (torch.optim.Adadelta, dict(lr=0.5, rho=0.8, weight_decay=0.1)),
+    "rprop": (torch.optim.Rprop, dict(lr=0.01)),
+    "asgd": (torch.optim.ASGD, dict(lr=0.05, lambd=0.01, t0=3, weight_decay=0.1)),
+}
 
 
-def optimizers():
+def ten_steps(kinds):
     table = {}
-    for name, (make, options) in OPTIMIZERS.items():
+    for name, (make, options) in kinds.items():
         g = Generator(41)
         w, b = uniform(g, [3, 4]).requires_grad_(True), uniform(g, [3]).requires_grad_(True)
         x, y = uniform(g, [6, 4]), uniform(g, [6, 3])
@@ -177,6 +269,12 @@ def optimizers():
             optimizer.step()
             steps.append(torch.cat([w.detach().reshape(-1), b.detach()]).tolist())
         table[name] = {"options": {k: list(v) if isinstance(v, tuple) else v for k, v in options.items()}, "steps": steps}
+    return table
+
+
+def optimizers():
+    write("adaptive", ten_steps(ADAPTIVE))
+    table = ten_steps(OPTIMIZERS)
     g = Generator(42)
     w, b = uniform(g, [3, 4]).requires_grad_(True), uniform(g, [3]).requires_grad_(True)
     x, y = uniform(g, [6, 4]), uniform(g, [6, 3])
@@ -238,5 +336,7 @@ if __name__ == "__main__":
     torch.set_num_threads(2)
     layers()
     losses()
+    modules()
+    attention()
     optimizers()
     mlp()
