@@ -12,7 +12,7 @@ local ct = {}
 -- What the core offers to ctrain's own Lua files only.
 local own = {
   set_format = true, raise = true, nearest = true, script_line = true, trace_begin = true, interrupted = true,
-  h5 = true, log = true, source = true, clock = true, is_terminal = true, anomaly = true,
+  h5 = true, log = true, source = true, clock = true, is_terminal = true, anomaly = true, inspect = true,
 }
 
 for name, value in pairs(core) do

@@ -43,7 +43,8 @@ describe("a backend that runs nothing", function()
     local file = assert(io.open(path, "w"))
     file:write(source:format(mode, width))
     file:close()
-    return process.run(("%s %s %s"):format(process.interpreter(), process.quote(path), process.quote(folder .. "/cache")))
+    local cache = process.quote(folder .. "/cache")
+    return process.run(("%s %s %s"):format(process.interpreter(), process.quote(path), cache))
   end
 
   it("validates one step of a model that is larger than the machine", function()

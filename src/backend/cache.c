@@ -20,6 +20,7 @@
 #include <xxhash.h> // defines: XXH3_128bits
 
 #include "backend/process.h"
+#include "backend/store.h"
 #include "base/error.h"
 #include "base/heap.h" // defines: ct_malloc
 
@@ -73,14 +74,20 @@ static void remove_own_directory(void) {
     rmdir(own_directory);
 }
 
+bool ct_store_directory(char path[CT_PATH]) {
+    const char *home = getenv("HOME"), *cache = getenv("XDG_CACHE_HOME");
+    path[0] = '\0';
+    if (cache != NULL && cache[0] == '/') snprintf(path, CT_PATH, "%s/ctrain", cache);
+    else if (home != NULL && home[0] == '/') snprintf(path, CT_PATH, "%s/.cache/ctrain", home);
+    return path[0] != '\0';
+}
+
 static bool choose_directory(ct_build *build, const char *wanted, char note[512], ct_error *error) {
-    const char *why = "no home directory is known", *home = getenv("HOME"), *cache = getenv("XDG_CACHE_HOME");
+    const char *why = "no home directory is known";
     note[0] = '\0';
     build->temporary = false;
-    build->directory[0] = '\0';
     if (wanted != NULL) snprintf(build->directory, CT_PATH, "%s", wanted);
-    else if (cache != NULL && cache[0] == '/') snprintf(build->directory, CT_PATH, "%s/ctrain", cache);
-    else if (home != NULL && home[0] == '/') snprintf(build->directory, CT_PATH, "%s/.cache/ctrain", home);
+    else ct_store_directory(build->directory);
     if (build->directory[0] != '\0' && (why = objection(build->directory)) == NULL) return true;
     if (own_directory[0] == '\0') {
         const char *temporary = getenv("TMPDIR");

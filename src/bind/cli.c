@@ -66,6 +66,28 @@ ct_status ct_cli_require(ct_runtime *runtime, const char *name, ct_error *error)
     return status;
 }
 
+static int call_inspect(lua_State *L) {
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "ctrain.inspect");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, lua_touserdata(L, 1));
+    lua_pushstring(L, lua_touserdata(L, 2));
+    lua_call(L, 1, 0);
+    return 0;
+}
+
+ct_status ct_cli_inspect(ct_runtime *runtime, const char *name, const char *value,
+                         ct_error *error) {
+    lua_State *L = ct_host_state(runtime);
+    int top = lua_gettop(L);
+    lua_pushcfunction(L, call_inspect);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)name);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)value);
+    ct_status status = lua_pcall(L, 2, 0, 0) == LUA_OK ? CT_OK : failure(L, error);
+    lua_settop(L, top);
+    return status;
+}
+
 ct_status ct_cli_script(ct_runtime *runtime, const char *path, ct_error *error) {
     lua_State *L = ct_host_state(runtime);
     int top = lua_gettop(L), n = 0;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "backend/inspect.h"
+#include "backend/store.h"
+#include "base/heap.h" // defines: ct_realloc
 #include "bind/trace.h"
 
 static void set_number(lua_State *L, const char *name, double value) {
@@ -77,6 +79,106 @@ static int graph(lua_State *L) {
         strcmp(luaL_checkstring(L, 2), "dot") == 0 ? CT_DRAWING_DOT : CT_DRAWING_TEXT;
     return push_text(L, ct_inspect_graph(box->trace, drawing, &error), &error);
 }
+
+/* ---- graphviz and the cache ---- */
+
+/* core.inspect.svg(): an error where there is no dot; svg(dot file, svg file) has it draw */
+static int svg(lua_State *L) {
+    ct_error error = {.status = CT_OK};
+    ct_status status = lua_isnoneornil(L, 1)
+                           ? ct_inspect_has_dot(&error)
+                           : ct_inspect_svg(luaL_checkstring(L, 1), luaL_checkstring(L, 2), &error);
+    return status == CT_OK ? 0 : ct_lua_raise_error(L, NULL, &error);
+}
+
+/* The directory at index 1, or the user's cache. */
+static const char *directory_at(lua_State *L, char path[CT_PATH]) {
+    if (lua_type(L, 1) == LUA_TSTRING)
+        return lua_tostring(L, 1);
+    if (!ct_store_directory(path))
+        ct_lua_raise(L, NULL, "no home directory is known, so there is no cache; name a directory");
+    return path;
+}
+
+typedef struct listing {
+    ct_store_file *files;
+    size_t n, room;
+    bool failed;
+} listing;
+
+static void add_file(void *context, const ct_store_file *file) {
+    listing *list = context;
+    if (list->n == list->room) {
+        size_t room = list->room ? 2 * list->room : 64;
+        ct_store_file *files = ct_realloc(list->files, room * sizeof *files);
+        if (!files) {
+            list->failed = true;
+            return;
+        }
+        list->files = files;
+        list->room = room;
+    }
+    list->files[list->n++] = *file;
+}
+
+/* pushes what a listing in a light userdata at index 1 holds */
+static int push_listing(lua_State *L) {
+    const listing *list = lua_touserdata(L, 1);
+    lua_createtable(L, (int)list->n, 0);
+    for (size_t i = 0; i < list->n; i++) {
+        lua_createtable(L, 0, 4);
+        lua_pushstring(L, list->files[i].key);
+        lua_setfield(L, -2, "key");
+        lua_pushboolean(L, list->files[i].finished);
+        lua_setfield(L, -2, "finished");
+        set_number(L, "bytes", (double)list->files[i].bytes);
+        set_number(L, "age", list->files[i].age);
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+    return 1;
+}
+
+/* core.inspect.cache_files(directory or nil): our files in it, and its path */
+static int cache_files(lua_State *L) {
+    char own[CT_PATH];
+    ct_error error = {.status = CT_OK};
+    listing list = {0};
+    const char *path = directory_at(L, own);
+    ct_status status = ct_store_list(path, add_file, &list, &error);
+    if (status == CT_OK && list.failed)
+        status = CT_ERR_MEMORY;
+    lua_pushcfunction(L, push_listing);
+    lua_pushlightuserdata(L, &list);
+    bool pushed = status != CT_OK || lua_pcall(L, 1, 1, 0) == LUA_OK;
+    free(list.files);
+    if (status != CT_OK)
+        return ct_lua_raise_error(L, NULL, &error);
+    if (!pushed)
+        return lua_error(L);
+    lua_pushstring(L, path);
+    return 2;
+}
+
+/* core.inspect.clear_cache(directory or nil): how many files went, their bytes, the path */
+static int clear_cache(lua_State *L) {
+    char own[CT_PATH];
+    ct_error error = {.status = CT_OK};
+    int64_t files, bytes;
+    const char *path = directory_at(L, own);
+    if (ct_store_clear(path, &files, &bytes, &error) != CT_OK)
+        return ct_lua_raise_error(L, NULL, &error);
+    lua_pushinteger(L, (lua_Integer)files);
+    lua_pushnumber(L, (lua_Number)bytes);
+    lua_pushstring(L, path);
+    return 3;
+}
+
+const luaL_Reg ct_lua_inspect_functions[] = {
+    {"svg", svg},
+    {"cache_files", cache_files},
+    {"clear_cache", clear_cache},
+    {NULL, NULL},
+};
 
 const luaL_Reg ct_lua_inspect_methods[] = {
     {"summary", summary}, {"blank", blank}, {"render", render}, {"graph", graph}, {NULL, NULL},

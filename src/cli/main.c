@@ -1,5 +1,5 @@
-/* main.c: the ctrain program. Options, exit codes and messages are those of the stand-alone lua 5.4, with ctrain's Lua
- * files inside. */
+/* main.c: the ctrain program. Options, exit codes and messages are those of the stand-alone
+ * lua 5.4, with ctrain's Lua files inside. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -40,16 +40,59 @@ static void usage(FILE *to) {
           "  -q        no notes on standard error, only warnings and errors\n"
           "  -v        show version information\n"
           "  -h        show this help\n"
+          "  --emit-c FILE   write the C of each traced step (FILE, FILE-2, ...)\n"
+          "  --graph FILE    draw the graph of each traced step, before and after fusion,\n"
+          "                  as FILE says: .svg (by graphviz's dot), .dot or .txt\n"
+          "  --cache [DIR]        list the compiled steps that are kept (in DIR)\n"
+          "  --cache-clear [DIR]  remove them\n"
           "  --        stop handling options\n"
           "  -         stop handling options and execute stdin\n"
           "Without a script and at a terminal, ctrain reads statements and prints values.\n",
           to);
 }
 
+/* Options that ctrain.inspect serves. Those with a file come before a script, the others in place
+ * of one. */
+typedef struct inspection {
+    const char *option, *function;
+    bool takes_file;
+} inspection;
+
+static const inspection inspections[] = {
+    {"--emit-c", "emit_c", true},
+    {"--graph", "graph", true},
+    {"--cache", "cache", false},
+    {"--cache-clear", "clear_cache", false},
+};
+enum { INSPECTIONS = sizeof inspections / sizeof *inspections };
+
 typedef struct options {
     bool interactive, version, help, executes;
+    bool asked[INSPECTIONS];
+    const char *file[INSPECTIONS];
     int script; /* place of the script in argv; argc where there is none */
 } options;
+
+/* Reads argv[*i] where it is one of the inspections, with its file, as "--graph FILE" or
+ * "--graph=FILE"; *bad: it has none. */
+static bool parse_inspection(int argc, char **argv, int *i, options *found, bool *bad) {
+    for (int k = 0; k < INSPECTIONS; k++) {
+        const char *option = argv[*i];
+        size_t n = strlen(inspections[k].option);
+        if (strncmp(option, inspections[k].option, n) != 0 ||
+            (option[n] && (option[n] != '=' || !inspections[k].takes_file)))
+            continue;
+        found->asked[k] = true;
+        if (inspections[k].takes_file) {
+            found->file[k] = option[n]                                 ? option + n + 1
+                             : *i + 1 < argc && argv[*i + 1][0] != '-' ? argv[++*i]
+                                                                       : "";
+            *bad = !found->file[k][0];
+        }
+        return true;
+    }
+    return false;
+}
 
 /* Finds the script; false for an unknown option, which is then argv[script]. */
 static bool parse(int argc, char **argv, options *found) {
@@ -68,6 +111,12 @@ static bool parse(int argc, char **argv, options *found) {
         if (strcmp(option, "--") == 0) {
             i++;
             break;
+        }
+        bool bad = false;
+        if (parse_inspection(argc, argv, &i, found, &bad)) {
+            if (bad)
+                return false;
+            continue;
         }
         if (strchr("eil", option[1]) == NULL && option[2])
             return false;
@@ -92,6 +141,20 @@ static bool parse(int argc, char **argv, options *found) {
     return true;
 }
 
+/* The inspections of steps (of_steps), which wait for what the script does, or of the cache. */
+static ct_status inspect(const options *found, bool of_steps, const char *directory, bool *any,
+                         ct_error *error) {
+    ct_status status = CT_OK;
+    for (int k = 0; k < INSPECTIONS && status == CT_OK; k++) {
+        if (!found->asked[k] || inspections[k].takes_file != of_steps)
+            continue;
+        *any = true;
+        status = ct_cli_inspect(runtime, inspections[k].function,
+                                of_steps ? found->file[k] : directory, error);
+    }
+    return status;
+}
+
 /* The -e and -l options, in their order. */
 static ct_status run_options(char **argv, int script, ct_error *error) {
     for (int i = 1; i < script; i++) {
@@ -110,10 +173,18 @@ static ct_status run_options(char **argv, int script, ct_error *error) {
 static ct_status run(int argc, char **argv, const options *found, ct_error *error) {
     const char *init = getenv("LUA_INIT_5_4");
     init = init ? init : getenv("LUA_INIT");
-    ct_status status = ct_cli_arguments(runtime, argv, argc, found->script < argc ? found->script : 0, error);
+    ct_status status =
+        ct_cli_arguments(runtime, argv, argc, found->script < argc ? found->script : 0, error);
     if (status == CT_OK && init)
         status = *init == '@' ? ct_run_file(runtime, init + 1, error)
                               : ct_run_string(runtime, init, "LUA_INIT", error);
+    bool looked = false, watched = false;
+    if (status == CT_OK)
+        status = inspect(found, false, found->script < argc ? argv[found->script] : NULL, &looked,
+                         error);
+    if (status != CT_OK || looked)
+        return status;
+    status = inspect(found, true, NULL, &watched, error);
     if (status == CT_OK)
         status = run_options(argv, found->script, error);
     bool terminal = isatty(STDIN_FILENO);
@@ -126,7 +197,12 @@ static ct_status run(int argc, char **argv, const options *found, ct_error *erro
     }
     if (status != CT_OK)
         return status;
-    if (found->interactive || (found->script >= argc && !found->executes && !found->version && terminal))
+    if (watched)
+        status = ct_cli_inspect(runtime, "finish", NULL, error);
+    if (status != CT_OK)
+        return status;
+    if (found->interactive ||
+        (found->script >= argc && !found->executes && !found->version && terminal))
         return ct_repl(runtime, error);
     return CT_OK;
 }
@@ -136,8 +212,14 @@ int main(int argc, char **argv) {
     ct_error error = {.status = CT_OK};
     if (!parse(argc, argv, &found)) {
         const char *bad = argv[found.script];
+        bool has_file = false;
+        for (int k = 0; k < INSPECTIONS; k++)
+            has_file |= found.asked[k] &&
+                        strncmp(bad, inspections[k].option, strlen(inspections[k].option)) == 0;
         if (bad[1] == 'e' || bad[1] == 'l')
             fprintf(stderr, "ctrain: '%s' needs argument\n", bad);
+        else if (has_file)
+            fprintf(stderr, "ctrain: '%s' needs a file\n", bad);
         else
             fprintf(stderr, "ctrain: unrecognized option '%s'\n", bad);
         usage(stderr);

@@ -244,7 +244,8 @@ local metatable = {
 local read_arguments = options.signature(where, { "dataloader" },
   { "num_steps", "checkpoint_steps", "activation_steps", "profiler_activities", "writer" }, { activation_steps = 1 })
 
----One run over a DataLoader; one step of it with a backend that only compiles or validates. Options: num_steps (default: the loader's length), checkpoint_steps (nil: never; n: at n,
+---One run over a DataLoader; one step of it with a backend that only compiles or validates.
+---Options: num_steps (default: the loader's length), checkpoint_steps (nil: never; n: at n,
 ---2n, ... and at the last step; a Schedule), activation_steps, profiler_activities, writer.
 ---@return data.DataExecutor
 function executor.DataExecutor(...)
