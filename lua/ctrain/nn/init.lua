@@ -19,4 +19,10 @@ for _, topic in ipairs { "containers", "layers", "attention", "criteria" } do
   for name, class in pairs(require("ctrain.nn." .. topic)) do nn[name] = class end
 end
 
+-- Losses and activations are functions of ct.nn as well: ct.nn.cross_entropy(logits, labels).
+for name, value in pairs(nn.functional) do
+  if nn[name] == nil then nn[name] = value end
+end
+nn.bce_with_logits = nn.functional.binary_cross_entropy_with_logits
+
 return nn
