@@ -59,10 +59,10 @@ static ct_node *unary_rule(ct_builder *b, ct_node *y, ct_node *g) {
     }
 }
 
-/* The share of a binary maximum or minimum that goes to source `i`: 1, 0, or half of a tie. */
-static ct_node *share_of_extreme(ct_builder *b, ct_op compare, ct_node *mine, ct_node *other) {
+/* The share of a maximum (or minimum) of two that goes to `mine`: 1, 0, or half of a tie. */
+static ct_node *share_of_extreme(ct_builder *b, bool smallest, ct_node *mine, ct_node *other) {
     ct_node *tie = with(b, CT_MUL, ones_where(b, ct_binary(b, CT_EQ, mine, other), mine), 0.5);
-    ct_node *wins = compare == CT_LT ? ct_binary(b, CT_LT, mine, other) : ct_binary(b, CT_LT, other, mine);
+    ct_node *wins = smallest ? ct_binary(b, CT_LT, mine, other) : ct_binary(b, CT_LT, other, mine);
     ct_node *is_nan = ct_binary(b, CT_NE, mine, mine);
     return ct_where(b, ct_binary(b, CT_BITOR, wins, is_nan), ct_number_like(b, mine, 1), tie);
 }
@@ -87,7 +87,7 @@ static ct_node *binary_rule(ct_builder *b, ct_node *z, ct_node *g, int i) {
     }
     case CT_MAXIMUM:
     case CT_MINIMUM:
-        return ct_mul(b, g, share_of_extreme(b, z->op == CT_MINIMUM ? CT_LT : CT_LE, z->sources[i], z->sources[1 - i]));
+        return ct_mul(b, g, share_of_extreme(b, z->op == CT_MINIMUM, z->sources[i], z->sources[1 - i]));
     default: return ct_zeros_like(b, z->sources[i]); /* floor_divide */
     }
 }
