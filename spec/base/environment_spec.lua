@@ -21,8 +21,9 @@ end
 
 local function awkward(x)
   return {
-    x:to("int32"), x:to("int64"), x:to("bool"), x:half(), x:bfloat16(), x:double():to("int64"), x:maximum(0),
-    x:minimum(0), x:sign(), x:ne(x), x:le(x), x:exp(), x:tanh(), x:sigmoid(), x:clamp(-1, 1), ct.where(x:gt(0), x, 0), x:round(),
+    x:to("int32"), x:to("int64"), x:to("bool"), x:half(), x:bfloat16(), x:double():to("int64"),
+    x:maximum(0), x:minimum(0), x:sign(), x:ne(x), x:le(x), x:exp(), x:tanh(), x:sigmoid(), x:clamp(-1, 1),
+    ct.where(x:gt(0), x, 0), x:round(),
     (x:max()), x:argmax(), x:remainder(3), x:floor_divide(3), x:pow(3), x:abs():sqrt():log(),
   }
 end
