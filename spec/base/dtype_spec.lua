@@ -79,12 +79,17 @@ describe("conversion", function()
         for _, part in ipairs { 0, 0.25, 0.5, 0.75 } do list[#list + 1] = (k + part) * tiny end
       end
       local largest = (2 - step) * 2 ^ format.max
-      for _, x in ipairs { largest, largest * (1 + step / 8), largest + 2 ^ format.max * step / 2, 2 * largest, huge, -huge,
-        0, -0.0 } do list[#list + 1] = x end
+      local half = 2 ^ format.max * step / 2
+      for _, x in ipairs { largest, largest + half / 4, largest + half, 2 * largest, huge, -huge, 0, -0.0 } do
+        list[#list + 1] = x
+      end
       local generator = random.new(91)
-      for _ = 1, 2000 do list[#list + 1] = generator:uniform(-1, 1) * 2 ^ generator:integer(format.min - 12, format.max) end
+      for _ = 1, 2000 do
+        list[#list + 1] = generator:uniform(-1, 1) * 2 ^ generator:integer(format.min - 12, format.max)
+      end
       local a = reference.array({ #list }, list)
-      tensors.equal(tensors.make(a):to(dtype):to("float64"), reference.map(a, function(x) return floats.round(x, dtype) end))
+      local rounded = reference.map(a, function(x) return floats.round(x, dtype) end)
+      tensors.equal(tensors.make(a):to(dtype):to("float64"), rounded)
       for _, x in ipairs { list[3], list[7], tiny / 2, largest * 1.5 } do -- alone, not in a vector
         tensors.equal(ct.tensor(x, { dtype = dtype }):to("float64"), reference.array({}, floats.round(x, dtype)))
       end

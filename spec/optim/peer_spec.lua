@@ -160,8 +160,8 @@ describe("twenty steps of the mlp workload", function()
   local function agree(seen, expected, tolerance)
     for i = 1, 20 do
       local off = math.abs(seen[i] - expected[i]) / expected[i]
-      assert.is_true(off <= tolerance, ("step %d: loss %.9g, PyTorch has %.9g: %.2g apart"):format(i, seen[i], expected[i],
-        off))
+      assert.is_true(off <= tolerance,
+        ("step %d: loss %.9g, PyTorch has %.9g: %.2g apart"):format(i, seen[i], expected[i], off))
     end
   end
 
