@@ -6,10 +6,10 @@
 -- values. One made by a running closure runs at the end of the next step. Without a backend nothing is put off.
 
 local core = require "ctrain.core"
+local log = require "ctrain.log"
 local options = require "ctrain.options"
 
 local fail, is_tensor = options.fail, options.is_tensor
-local log_closures = (os.getenv("CTRAIN_LOG") or ""):find("closure", 1, true) ~= nil
 
 local closure = {}
 
@@ -60,13 +60,15 @@ local function perform(call, run)
       fail("checkpoint_closure: cannot fetch a checkpoint outside of an execution context (an executor's loop)")
     end
     if run.step >= 0 and not run.is_checkpoint_step(run.step) then
-      if log_closures then
+      if log.wants("closures") then
         core.log("debug", ("checkpoint_closure: step %d is no checkpoint step"):format(run.step + 1))
       end
       return
     end
   end
+  local begin = log.begin()
   call.fn(unpack(call.arguments, 1, call.arguments.n))
+  log.finish(call.checkpoint and "checkpoint closure" or "step closure", "closure", begin)
 end
 
 ---Makes the calls queued in a run, in order; what they queue stays for the next time.

@@ -11,6 +11,7 @@ local backend = require "ctrain.backend"
 local closure = require "ctrain.closure"
 local core = require "ctrain.core"
 local guards = require "ctrain.guards"
+local log = require "ctrain.log"
 local options = require "ctrain.options"
 
 local fail, is_tensor = options.fail, options.is_tensor
@@ -279,6 +280,30 @@ local function report(step, entry)
   core.log("info", text)
 end
 
+-- Recordings that are compiled: [recording] = where their step is defined.
+local compiled = setmetatable({}, { __mode = "k" })
+
+---Whether the time of kernels is taken, in all compiled steps.
+function trace.measure(on)
+  trace.measuring = on
+  for recording in pairs(compiled) do recording:measure(on) end
+end
+
+---The kernels of each compiled step that ran while time was taken: lists with place and runs.
+---@return table[]
+function trace.kernels()
+  local steps = {}
+  for recording, place in pairs(compiled) do
+    local runs, kernels = recording:kernels()
+    if runs then
+      kernels.place, kernels.runs = place, runs
+      steps[#steps + 1] = kernels
+    end
+  end
+  table.sort(steps, function(a, b) return a.place < b.place end)
+  return steps
+end
+
 local function start_compiler(step, entry)
   local dry_run = backend.dry_run()
   if not step.compile or dry_run == "validate_only" then return end
@@ -286,6 +311,8 @@ local function start_compiler(step, entry)
   local started, why = entry.trace:compile({ wait = wait, directory = backend.compile_dir() })
   entry.compiling = started
   if started then
+    compiled[entry.trace] = step.place
+    if trace.measuring then entry.trace:measure(true) end
     announce(step, entry)
   elseif not trace.warned then
     trace.warned = true
@@ -293,15 +320,13 @@ local function start_compiler(step, entry)
   end
 end
 
-local log_traces = (os.getenv("CTRAIN_LOG") or ""):find("trace", 1, true) ~= nil
-
 local function add_entry(step, key, held, why, arguments, leaves)
   local entry = record(step, arguments, leaves)
   entry.key, entry.held, entry.uses = key, held, 1
   table.insert(step.entries, entry)
   for _, told in ipairs(trace.recorded) do told(step.place, entry.trace) end
   start_compiler(step, entry)
-  if log_traces then
+  if log.wants("trace") then
     core.log("info", ("%s: step recorded%s"):format(step.place, why and ", for " .. why or ""))
   end
   if #step.entries == many + 1 then
@@ -369,7 +394,9 @@ local function call(step, ...)
     entry.check_at = 2
   end
   if entry.compiling then announce(step, entry) end
+  local begin = log.begin()
   local outputs = entry.trace:run(leaves)
+  log.finish(step.place, "step", begin)
   write_back(entry, leaves, outputs)
   for _, queued in ipairs(entry.calls) do
     closure.queue({
@@ -377,7 +404,7 @@ local function call(step, ...)
       arguments = fill(queued.arguments, outputs),
     })
   end
-  if not entry.compiling then step.plain = is_plain(entry, arguments, leaves) and entry or nil end
+  if not entry.compiling and not begin then step.plain = is_plain(entry, arguments, leaves) and entry or nil end
   local results = fill(entry.results, outputs)
   return unpack(results, 1, entry.results.n)
 end

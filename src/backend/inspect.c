@@ -9,8 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/inside.h"
 #include "backend/process.h"
 #include "base/error.h"
+#include "base/timeline.h"
 #include "kernel/draw.h"
 #include "kernel/render.h"
 
@@ -61,6 +63,32 @@ char *ct_inspect_graph(const ct_trace *trace, ct_drawing drawing, ct_error *erro
     free(out.data);
     ct_fail(error, CT_ERR_MEMORY, "out of memory for a drawing of the graph");
     return NULL;
+}
+
+/* ---- compiled steps ---- */
+
+int ct_inspect_kernels(const ct_program *program) {
+    return ct_program_plan(program)->n_kernels;
+}
+
+void ct_inspect_kernel(const ct_program *program, int kernel, ct_kernel_row *row) {
+    const ct_plan *plan = ct_program_plan(program);
+    ct_kernel_title(plan, kernel, row->name, sizeof row->name);
+    ct_kernel_work(plan, kernel, &row->bytes, &row->flops);
+    row->call = plan->kernels[kernel]->kind == CT_KERNEL_CALL;
+    row->runs = ct_program_runs(program);
+    row->seconds = ct_program_seconds(program, kernel);
+}
+
+static void note(void *context, ct_program *program, int kernel, double begin, double end) {
+    ct_kernel_row row;
+    (void)context;
+    ct_inspect_kernel(program, kernel, &row);
+    ct_timeline_event(row.name, row.call ? "call" : "kernel", begin, end);
+}
+
+void ct_inspect_timeline(ct_program *program) {
+    ct_program_watch(program, note, NULL);
 }
 
 /* ---- graphviz ---- */

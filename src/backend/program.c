@@ -191,29 +191,41 @@ double ct_program_seconds(const ct_program *program, int kernel) {
     return program->seconds != NULL ? program->seconds[kernel] : 0;
 }
 
+typedef struct timed {
+    double seconds;
+    int kernel;
+} timed;
+
+static int longest_first(const void *a, const void *b) {
+    const timed *x = a, *y = b;
+    return x->seconds > y->seconds ? -1 : x->seconds < y->seconds ? 1 : x->kernel - y->kernel;
+}
+
 void ct_program_report(const ct_program *program, void (*write)(void *context, const char *line), void *context) {
     if (program->seconds == NULL || program->runs == 0) return;
     int n = program->plan->n_kernels;
-    double total = 0, below = 1e300;
-    for (int k = 0; k < n; k++) total += program->seconds[k];
+    timed *order = ct_calloc((size_t)n + 1, sizeof *order);
+    if (order == NULL) return;
+    double total = 0;
+    for (int k = 0; k < n; k++) {
+        order[k] = (timed){program->seconds[k], k};
+        total += program->seconds[k];
+    }
+    qsort(order, (size_t)n, sizeof *order, longest_first);
     char line[512], text[320];
     snprintf(line, sizeof line, "%lld runs, %.3f ms each", (long long)program->runs,
              total * 1e3 / (double)program->runs);
     write(context, line);
-    for (int shown = 0; shown < n; shown++) { // the longest that was not shown
-        int best = -1;
-        for (int k = 0; k < n; k++) {
-            if (program->seconds[k] < below && (best < 0 || program->seconds[k] > program->seconds[best])) best = k;
-        }
-        if (best < 0 || program->seconds[best] <= 0) break;
-        below = program->seconds[best];
-        double each = below / (double)program->runs, bytes, flops;
-        ct_kernel_work(program->plan, best, &bytes, &flops);
-        ct_kernel_title(program->plan, best, text, sizeof text);
-        snprintf(line, sizeof line, "%9.4f ms %5.1f %% %8.1f GB/s %8.1f GFLOP/s  %s", each * 1e3, 100 * below / total,
-                 bytes / each * 1e-9, flops / each * 1e-9, text);
+    write(context, "   count        ms   share     GB/s  GFLOP/s");
+    for (int i = 0; i < n; i++) {
+        double each = order[i].seconds / (double)program->runs, bytes, flops, rate = each > 0 ? 1e-9 / each : 0;
+        ct_kernel_work(program->plan, order[i].kernel, &bytes, &flops);
+        ct_kernel_title(program->plan, order[i].kernel, text, sizeof text);
+        snprintf(line, sizeof line, "%8lld %9.4f %5.1f %% %8.1f %8.1f  %s", (long long)program->runs, each * 1e3,
+                 total > 0 ? 100 * order[i].seconds / total : 0, bytes * rate, flops * rate, text);
         write(context, line);
     }
+    free(order);
 }
 
 static void log_line(void *context, const char *line) {
@@ -222,8 +234,12 @@ static void log_line(void *context, const char *line) {
 
 /* Whether CTRAIN_LOG, words separated by commas, has "kernels". */
 static bool wants_kernels(void) {
-    const char *words = getenv("CTRAIN_LOG");
-    return words != NULL && strstr(words, "kernels") != NULL;
+    const char *words = getenv("CTRAIN_LOG"), *word = "kernels";
+    for (const char *at = words ? strstr(words, word) : NULL; at != NULL; at = strstr(at + 1, word)) {
+        char end = at[strlen(word)];
+        if ((at == words || at[-1] == ',') && (end == '\0' || end == ',')) return true;
+    }
+    return false;
 }
 
 /* ---- making ---- */

@@ -6,6 +6,7 @@
 #include "backend/inspect.h"
 #include "backend/store.h"
 #include "base/heap.h" // defines: ct_realloc
+#include "base/timeline.h"
 #include "bind/trace.h"
 
 static void set_number(lua_State *L, const char *name, double value) {
@@ -173,13 +174,73 @@ static int clear_cache(lua_State *L) {
     return 3;
 }
 
+/* ---- time ---- */
+
+/* core.inspect.timeline(path): begins the timeline of this process */
+static int timeline(lua_State *L) {
+    ct_error error = {.status = CT_OK};
+    if (ct_timeline_open(luaL_checkstring(L, 1), &error) != CT_OK) {
+        lua_pushstring(L, error.message);
+        return lua_error(L);
+    }
+    return 0;
+}
+
+/* core.inspect.event(name, category, begin, end) */
+static int event(lua_State *L) {
+    ct_timeline_event(luaL_checkstring(L, 1), luaL_checkstring(L, 2), luaL_checknumber(L, 3),
+                      luaL_checknumber(L, 4));
+    return 0;
+}
+
+/* trace:measure(on): whether the time of its kernels is taken; true where it is compiled */
+static int measure(lua_State *L) {
+    const ct_lua_trace *box = ct_lua_live_trace(L, 1, false);
+    if (box->program)
+        ct_program_measure(box->program, lua_toboolean(L, 2));
+    lua_pushboolean(L, box->program != NULL);
+    return 1;
+}
+
+/* trace:kernels(): the runs measured, and a table for each kernel and library call in their order:
+ * name, kind, count, seconds, gbs, gflops; nothing where nothing was measured */
+static int kernels(lua_State *L) {
+    const ct_lua_trace *box = ct_lua_live_trace(L, 1, false);
+    ct_kernel_row row = {.runs = 0};
+    int n = box->program ? ct_inspect_kernels(box->program) : 0;
+    if (n > 0)
+        ct_inspect_kernel(box->program, 0, &row);
+    if (row.runs == 0)
+        return 0;
+    lua_pushnumber(L, (lua_Number)row.runs);
+    lua_createtable(L, n, 0);
+    for (int k = 0; k < n; k++) {
+        ct_inspect_kernel(box->program, k, &row);
+        double rate = row.seconds > 0 ? 1e-9 * (double)row.runs / row.seconds : 0;
+        lua_createtable(L, 0, 6);
+        lua_pushstring(L, row.name);
+        lua_setfield(L, -2, "name");
+        lua_pushstring(L, row.call ? "call" : "kernel");
+        lua_setfield(L, -2, "kind");
+        set_number(L, "count", (double)row.runs);
+        set_number(L, "seconds", row.seconds);
+        set_number(L, "gbs", row.bytes * rate);
+        set_number(L, "gflops", row.flops * rate);
+        lua_rawseti(L, -2, k + 1);
+    }
+    return 2;
+}
+
 const luaL_Reg ct_lua_inspect_functions[] = {
     {"svg", svg},
+    {"timeline", timeline},
+    {"event", event},
     {"cache_files", cache_files},
     {"clear_cache", clear_cache},
     {NULL, NULL},
 };
 
 const luaL_Reg ct_lua_inspect_methods[] = {
-    {"summary", summary}, {"blank", blank}, {"render", render}, {"graph", graph}, {NULL, NULL},
+    {"measure", measure}, {"kernels", kernels}, {"summary", summary}, {"blank", blank},
+    {"render", render},   {"graph", graph},     {NULL, NULL},
 };

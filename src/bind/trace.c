@@ -3,7 +3,8 @@
  * same bits. Collected while recording it is aborted. */
 #include <string.h>
 
-#include "backend/cpu.h" // defines: ct_program
+#include "backend/inspect.h" // defines: ct_inspect_timeline
+#include "base/timeline.h"
 #include "bind/trace.h"
 #include "eager/eager.h"  // defines: ct_eager_anomaly
 #include "eager/replay.h" // defines: ct_replay
@@ -175,6 +176,8 @@ ct_status ct_lua_run_step(ct_lua_trace *box, ct_tensor *const *inputs, ct_tensor
     bool checked = box->trace->runtime->executor == &ct_eager_anomaly;
     if (checked || !box->program || !ct_program_ready(box->program, NULL))
         return ct_replay(box->trace, inputs, outputs, error);
+    if (ct_timeline_on())
+        ct_inspect_timeline(box->program);
     return ct_program_run(box->program, inputs, outputs, error);
 }
 

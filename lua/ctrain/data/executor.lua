@@ -9,6 +9,7 @@ local backend = require "ctrain.backend"
 local closure = require "ctrain.closure"
 local core = require "ctrain.core"
 local loader = require "ctrain.data.loader"
+local log = require "ctrain.log"
 local options = require "ctrain.options"
 local profiler = require "ctrain.data.profiler"
 local progress = require "ctrain.data.progress"
@@ -46,6 +47,7 @@ local function batch_size(self, batch)
 end
 
 local function next_batch(self)
+  local begin = log.begin()
   local batch = self.fetch and self.fetch()
   if batch == nil then
     self.fetch = self.dataloader:iter()
@@ -55,6 +57,7 @@ local function next_batch(self)
     fail("%s: iterating the dataloader did not return any values; is the dataset empty, or smaller than batch_size "
       .. "with drop_last?", where)
   end
+  log.finish("batch", "loader", begin)
   return batch
 end
 
