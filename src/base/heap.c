@@ -1,6 +1,6 @@
-/* heap.c: freed blocks wait in bins, one per size class (four classes to a power of two), and are handed
- * out again before the allocator is asked. The cache holds at most a quarter of the peak, so that a program
- * whose sizes wander does not keep them all. */
+/* heap.c: freed blocks wait in bins, one per size class (four classes to a power of two), and are
+ * handed out again before the allocator is asked. The cache holds at most a quarter of the peak, so
+ * that a program whose sizes wander does not keep them all. */
 #include "base/heap.h"
 
 #include <stdlib.h>
@@ -19,14 +19,15 @@ struct ct_heap {
 };
 
 #ifdef CT_FAULTS
-/* Whether this allocation is the n-th, by CTRAIN_FAIL_EVERY=n. */
+static long fault_every, allocations;
+
+void ct_fail_every(long n) {
+    fault_every = n;
+    allocations = 0;
+}
+
 static bool fault(void) {
-    static long every = -1, count;
-    if (every < 0) {
-        const char *text = getenv("CTRAIN_FAIL_EVERY");
-        every = text ? atol(text) : 0;
-    }
-    return every > 0 && ++count % every == 0;
+    return fault_every > 0 && ++allocations % fault_every == 0;
 }
 #else
 #define fault() false
@@ -59,8 +60,8 @@ static void *default_allocate(void *context, void *pointer, size_t bytes) {
     return fault() ? NULL : aligned_alloc(CT_ALIGN, bytes);
 }
 
-/* Size classes 64 * {4, 5, 6, 7} * 2^k / 4: at most a quarter of a block is slack. The bin's index, and the
- * class's size in *bytes. Sizes come in as multiples of CT_ALIGN. */
+/* Size classes 64 * {4, 5, 6, 7} * 2^k / 4: at most a quarter of a block is slack. The bin's index,
+ * and the class's size in *bytes. Sizes come in as multiples of CT_ALIGN. */
 static int class_of(int64_t *bytes) {
     int64_t units = *bytes / CT_ALIGN;
     if (units <= 8) {
@@ -178,7 +179,11 @@ ct_buffer *ct_buffer_new(ct_heap *heap, int64_t bytes) {
 ct_buffer *ct_buffer_wrap(void *data, int64_t bytes, void (*release)(void *), void *context) {
     ct_buffer *buffer = ct_malloc(sizeof *buffer);
     if (buffer)
-        *buffer = (ct_buffer){.refs = 1, .pinned = true, .bytes = bytes, .data = data, .release = release,
+        *buffer = (ct_buffer){.refs = 1,
+                              .pinned = true,
+                              .bytes = bytes,
+                              .data = data,
+                              .release = release,
                               .context = context};
     return buffer;
 }

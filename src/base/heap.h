@@ -22,12 +22,15 @@ int64_t ct_heap_live(const ct_heap *heap);
 int64_t ct_heap_peak(const ct_heap *heap);
 void ct_heap_reset_peak(ct_heap *heap);
 
-/* malloc, realloc, calloc and strdup that fault injection reaches (CTRAIN_FAIL_EVERY=n in a build with
- * -DCT_FAULTS: every n-th call fails). Memory is returned with free(). */
+/* malloc, realloc, calloc and strdup that fault injection reaches. Memory is returned with free(). */
 void *ct_malloc(size_t bytes);
 void *ct_calloc(size_t count, size_t bytes);
 void *ct_realloc(void *pointer, size_t bytes);
 char *ct_strdup(const char *text);
+#ifdef CT_FAULTS
+/* From now on every n-th allocation fails; 0: none does. */
+void ct_fail_every(long n);
+#endif
 
 /* A counted block of memory. Its holders are nodes, and hosts that hold its address. */
 typedef struct ct_buffer {

@@ -173,6 +173,14 @@ static int nearest(lua_State *L) {
     return 1;
 }
 
+#ifdef CT_FAULTS
+/* core.fail_every(n): from now on every n-th allocation fails; 0: none does */
+static int fail_every(lua_State *L) {
+    ct_fail_every((long)luaL_checkinteger(L, 1));
+    return 0;
+}
+#endif
+
 void ct_lua_add(lua_State *L, int table, const luaL_Reg *functions) {
     lua_pushvalue(L, table);
     luaL_setfuncs(L, functions, 0);
@@ -204,6 +212,10 @@ CT_API int luaopen_ctrain_core(lua_State *L) {
     lua_newtable(L);
     int core = lua_gettop(L);
     ct_lua_add(L, core, functions);
+#ifdef CT_FAULTS
+    lua_pushcfunction(L, fail_every);
+    lua_setfield(L, core, "fail_every");
+#endif
     lua_pushstring(L, CT_VERSION);
     lua_setfield(L, core, "version");
     lua_newtable(L);

@@ -1,4 +1,5 @@
-/* build.c: the builder, and element-wise, reducing, contracting and indexing operations. Movement is in move.c. */
+/* build.c: the builder, and element-wise, reducing, contracting and indexing operations. Movement
+ * is in move.c. */
 #include "graph/build.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 #include "base/error.h"
 
-#define INLINE_NODES ((int)(sizeof ((ct_builder *)0)->inline_nodes / sizeof(ct_node *)))
+#define INLINE_NODES ((int)(sizeof((ct_builder *)0)->inline_nodes / sizeof(ct_node *)))
 
 void ct_builder_begin(ct_builder *b, ct_runtime *runtime, ct_error *error) {
     b->runtime = runtime;
@@ -88,25 +89,33 @@ ct_node *ct_iota(ct_builder *b, ct_dtype dtype, int64_t count, ct_scalar start, 
     return record(b, CT_IOTA, NULL, 0, &attr, &shape);
 }
 
-ct_node *ct_random_node(ct_builder *b, ct_dtype dtype, const ct_shape *shape, ct_random kind, int64_t low,
-                        int64_t high) {
+ct_node *ct_random_node(ct_builder *b, ct_dtype dtype, const ct_shape *shape, ct_random kind,
+                        int64_t low, int64_t high) {
     if (kind == CT_RANDOM_INTEGER ? high <= low : !ct_dtype_is_float(dtype))
         return kind == CT_RANDOM_INTEGER
-                   ? fail(b, CT_ERR_ARGUMENT, "random integers: high (%lld) must be above low (%lld)",
-                          (long long)high, (long long)low)
-                   : fail(b, CT_ERR_DTYPE, "random numbers of type %s: a floating type was expected",
+                   ? fail(b, CT_ERR_ARGUMENT,
+                          "random integers: high (%lld) must be above low (%lld)", (long long)high,
+                          (long long)low)
+                   : fail(b, CT_ERR_DTYPE,
+                          "random numbers of type %s: a floating type was expected",
                           ct_dtype_name(dtype));
     bool whole = kind == CT_RANDOM_INTEGER;
-    ct_attr attr = {.dtype = dtype, .random = kind, .value = whole ? ct_scalar_int(low) : ct_scalar_float(0),
+    ct_attr attr = {.dtype = dtype,
+                    .random = kind,
+                    .value = whole ? ct_scalar_int(low) : ct_scalar_float(0),
                     .step = whole ? ct_scalar_int(high) : ct_scalar_float(1)};
     return record(b, CT_RANDOM, NULL, 0, &attr, shape);
 }
 
-ct_node *ct_random_scaled(ct_builder *b, ct_dtype dtype, const ct_shape *shape, ct_random kind, double scale,
-                          double shift) {
+ct_node *ct_random_scaled(ct_builder *b, ct_dtype dtype, const ct_shape *shape, ct_random kind,
+                          double scale, double shift) {
     if (kind == CT_RANDOM_INTEGER || !ct_dtype_is_float(dtype))
-        return fail(b, CT_ERR_DTYPE, "random numbers of type %s: a floating type was expected", ct_dtype_name(dtype));
-    ct_attr attr = {.dtype = dtype, .random = kind, .value = ct_scalar_float(shift), .step = ct_scalar_float(scale)};
+        return fail(b, CT_ERR_DTYPE, "random numbers of type %s: a floating type was expected",
+                    ct_dtype_name(dtype));
+    ct_attr attr = {.dtype = dtype,
+                    .random = kind,
+                    .value = ct_scalar_float(shift),
+                    .step = ct_scalar_float(scale)};
     return record(b, CT_RANDOM, NULL, 0, &attr, shape);
 }
 
@@ -131,7 +140,8 @@ static bool is_weak(const ct_node *x) {
 }
 
 ct_dtype ct_result_type(const ct_node *x, const ct_node *y) {
-    /* rank 2: a tensor of one or more dimensions; 1: 0-d; 0: a number. The lower rank counts only by its kind. */
+    /* rank 2: a tensor of one or more dimensions; 1: 0-d; 0: a number. The lower rank counts only
+     * by its kind. */
     int rank_x = is_weak(x) ? 0 : x->shape.ndim > 0 ? 2 : 1;
     int rank_y = is_weak(y) ? 0 : y->shape.ndim > 0 ? 2 : 1;
     if (rank_x == rank_y)
@@ -175,7 +185,8 @@ ct_node *ct_where(ct_builder *b, ct_node *condition, ct_node *x, ct_node *y) {
     if (!condition || !x || !y)
         return NULL;
     if (condition->dtype != CT_BOOL)
-        return fail(b, CT_ERR_DTYPE, "where: the condition is %s: bool expected (a comparison gives one)",
+        return fail(b, CT_ERR_DTYPE,
+                    "where: the condition is %s: bool expected (a comparison gives one)",
                     ct_dtype_name(condition->dtype));
     ct_dtype dtype = ct_result_type(x, y);
     ct_shape shape;
@@ -184,9 +195,11 @@ ct_node *ct_where(ct_builder *b, ct_node *condition, ct_node *x, ct_node *y) {
         ct_error_prefix(b->error, "where: ");
         return NULL;
     }
-    ct_node *sources[3] = {checked_expand(b, condition, &shape), checked_expand(b, ct_cast(b, x, dtype), &shape),
+    ct_node *sources[3] = {checked_expand(b, condition, &shape),
+                           checked_expand(b, ct_cast(b, x, dtype), &shape),
                            checked_expand(b, ct_cast(b, y, dtype), &shape)};
-    return sources[0] && sources[1] && sources[2] ? record(b, CT_WHERE, sources, 3, NULL, &shape) : NULL;
+    return sources[0] && sources[1] && sources[2] ? record(b, CT_WHERE, sources, 3, NULL, &shape)
+                                                  : NULL;
 }
 
 ct_node *ct_add(ct_builder *b, ct_node *x, ct_node *y) {
@@ -228,8 +241,10 @@ ct_node *ct_reduce(ct_builder *b, ct_op op, ct_node *x, uint32_t axes, bool keep
         kept.dim[d] = 1;
         if (!adds && x->shape.dim[d] == 0) {
             char text[CT_SHAPE_TEXT];
-            return fail(b, CT_ERR_SHAPE, "%s: dimension %d of a tensor of shape %s is empty, and %s of nothing has no value",
-                        ct_op_table[op].name, d + 1, ct_shape_text(&x->shape, text), ct_op_table[op].name);
+            return fail(
+                b, CT_ERR_SHAPE,
+                "%s: dimension %d of a tensor of shape %s is empty, and %s of nothing has no value",
+                ct_op_table[op].name, d + 1, ct_shape_text(&x->shape, text), ct_op_table[op].name);
         }
     }
     ct_node *result;
@@ -252,6 +267,8 @@ ct_node *ct_cumsum(ct_builder *b, ct_node *x, int axis) {
 /* ---- contraction ---- */
 
 static ct_node *insert_axis(ct_builder *b, ct_node *x, int axis) {
+    if (!x)
+        return NULL;
     ct_shape shape = {.ndim = x->shape.ndim + 1};
     for (int d = 0, from = 0; d < shape.ndim; d++)
         shape.dim[d] = d == axis ? 1 : x->shape.dim[from++];
@@ -260,6 +277,8 @@ static ct_node *insert_axis(ct_builder *b, ct_node *x, int axis) {
 
 /* (..., m, k) x (..., k, n), both of two dimensions or more, of one dtype. */
 static ct_node *batched(ct_builder *b, ct_node *x, ct_node *y) {
+    if (!x || !y)
+        return NULL;
     int rx = x->shape.ndim, ry = y->shape.ndim;
     int64_t m = x->shape.dim[rx - 2], k = x->shape.dim[rx - 1], n = y->shape.dim[ry - 1];
     if (ry == 2 && rx > 2) { /* one right operand for all: a single product of m * batch rows */
@@ -297,14 +316,19 @@ ct_node *ct_matmul(ct_builder *b, ct_node *x, ct_node *y) {
     char tx[CT_SHAPE_TEXT], ty[CT_SHAPE_TEXT];
     int rx = x->shape.ndim, ry = y->shape.ndim;
     if (rx == 0 || ry == 0)
-        return fail(b, CT_ERR_SHAPE, "matmul: shapes %s and %s: both operands need at least one dimension (mul scales)",
-                    ct_shape_text(&x->shape, tx), ct_shape_text(&y->shape, ty));
+        return fail(
+            b, CT_ERR_SHAPE,
+            "matmul: shapes %s and %s: both operands need at least one dimension (mul scales)",
+            ct_shape_text(&x->shape, tx), ct_shape_text(&y->shape, ty));
     int64_t kx = x->shape.dim[rx - 1], ky = y->shape.dim[ry == 1 ? 0 : ry - 2];
     if (kx != ky)
-        return fail(b, CT_ERR_SHAPE, "matmul: the inner extents differ: %s and %s (%lld against %lld)",
-                    ct_shape_text(&x->shape, tx), ct_shape_text(&y->shape, ty), (long long)kx, (long long)ky);
+        return fail(b, CT_ERR_SHAPE,
+                    "matmul: the inner extents differ: %s and %s (%lld against %lld)",
+                    ct_shape_text(&x->shape, tx), ct_shape_text(&y->shape, ty), (long long)kx,
+                    (long long)ky);
     if (x->dtype != y->dtype)
-        return fail(b, CT_ERR_DTYPE, "matmul: the operands are %s and %s; convert one (t:to(\"%s\"))",
+        return fail(b, CT_ERR_DTYPE,
+                    "matmul: the operands are %s and %s; convert one (t:to(\"%s\"))",
                     ct_dtype_name(x->dtype), ct_dtype_name(y->dtype), ct_dtype_name(x->dtype));
     ct_node *left = rx == 1 ? insert_axis(b, x, 0) : x, *right = ry == 1 ? insert_axis(b, y, 1) : y;
     ct_node *product = left && right ? batched(b, left, right) : NULL;
@@ -323,8 +347,10 @@ ct_node *ct_matmul(ct_builder *b, ct_node *x, ct_node *y) {
 
 /* ---- index ---- */
 
-/* Whether `index` (of the rank of x) fits x but for the axis; its values are checked when the operation runs. */
-static bool index_fits(ct_builder *b, const char *name, const ct_node *x, int axis, const ct_node *index) {
+/* Whether `index` (of the rank of x) fits x but for the axis; its values are checked when the
+ * operation runs. */
+static bool index_fits(ct_builder *b, const char *name, const ct_node *x, int axis,
+                       const ct_node *index) {
     char tx[CT_SHAPE_TEXT], ti[CT_SHAPE_TEXT];
     if (index->dtype != CT_INT64 && index->dtype != CT_INT32) {
         ct_fail(b->error, CT_ERR_DTYPE, "%s: the index is %s: int64 or int32 expected", name,
@@ -336,7 +362,8 @@ static bool index_fits(ct_builder *b, const char *name, const ct_node *x, int ax
         fits = d == axis || index->shape.dim[d] == x->shape.dim[d];
     if (!fits)
         ct_fail(b->error, CT_ERR_SHAPE,
-                "%s: an index of shape %s does not fit a tensor of shape %s along dimension %d (equal extents elsewhere expected)",
+                "%s: an index of shape %s does not fit a tensor of shape %s along dimension %d "
+                "(equal extents elsewhere expected)",
                 name, ct_shape_text(&index->shape, ti), ct_shape_text(&x->shape, tx), axis + 1);
     return fits;
 }
@@ -357,7 +384,8 @@ ct_node *ct_scatter_add(ct_builder *b, ct_node *base, int axis, ct_node *index, 
         return fail(b, CT_ERR_SHAPE, "scatter_add: index and source differ in shape: %s and %s",
                     ct_shape_text(&index->shape, ti), ct_shape_text(&source->shape, ts));
     if (base->dtype != source->dtype)
-        return fail(b, CT_ERR_DTYPE, "scatter_add: the source is %s, the tensor %s: equal types expected",
+        return fail(b, CT_ERR_DTYPE,
+                    "scatter_add: the source is %s, the tensor %s: equal types expected",
                     ct_dtype_name(source->dtype), ct_dtype_name(base->dtype));
     ct_attr attr = {.axis = axis};
     ct_node *sources[3] = {base, index, source};
@@ -369,7 +397,8 @@ ct_node *ct_argsort(ct_builder *b, ct_node *x, int axis, bool descending) {
     return x ? record(b, CT_ARGSORT, &x, 1, &attr, &x->shape) : NULL;
 }
 
-ct_node *ct_custom_node(ct_builder *b, ct_node *value, ct_node *const *inputs, int n, ct_custom *custom) {
+ct_node *ct_custom_node(ct_builder *b, ct_node *value, ct_node *const *inputs, int n,
+                        ct_custom *custom) {
     ct_node *result = NULL;
     ct_node **sources = value ? ct_malloc((size_t)(n + 1) * sizeof *sources) : NULL;
     if (value && !sources)

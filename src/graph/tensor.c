@@ -71,7 +71,8 @@ ct_status ct_cell_install(ct_cell *cell, ct_node *node, ct_error *error) {
         if (old->refs > 1) {
             ct_buffer *copy = ct_buffer_new(cell->runtime->heap, home->bytes);
             if (!copy)
-                return ct_fail(error, CT_ERR_MEMORY, "out of memory for a copy of %lld bytes that earlier readers keep",
+                return ct_fail(error, CT_ERR_MEMORY,
+                               "out of memory for a copy of %lld bytes that earlier readers keep",
                                (long long)home->bytes);
             memcpy(copy->data, home->data, (size_t)home->bytes);
             old->buffer = copy;
@@ -150,14 +151,16 @@ ct_tensor *ct_tensor_new(ct_node *node, ct_error *error) {
         base = node->sources[0];
         view = node->attr.view;
     }
-    if (!base->versioned && base->requires_grad == node->requires_grad && !ct_view_overlaps_itself(&view))
+    if (!base->versioned && base->requires_grad == node->requires_grad &&
+        !ct_view_overlaps_itself(&view))
         return adopt(base, &view, error);
     view = ct_view_whole(&node->shape);
     ct_builder b;
     ct_builder_begin(&b, node->runtime, error);
     ct_node *copy;
     if (base->op == CT_CONST && !base->buffer && !node->requires_grad)
-        copy = ct_constant(&b, base->dtype, &node->shape, ct_scalar_load(base->dtype, &base->element));
+        copy =
+            ct_constant(&b, base->dtype, &node->shape, ct_scalar_load(base->dtype, &base->element));
     else
         copy = ct_own(&b, ct_record(node->runtime, CT_COPY, &node, 1, NULL, &node->shape, error));
     ct_tensor *tensor = copy ? adopt(copy, &view, error) : NULL;
@@ -205,7 +208,8 @@ ct_node *ct_tensor_node(ct_builder *b, ct_tensor *tensor) {
     return tensor->detached ? ct_detach(b, node) : node;
 }
 
-/* Whether a version can be made of the node as it is: it is nobody's yet, and has elements of its own. */
+/* Whether a version can be made of the node as it is: it is nobody's yet, and has elements of its
+ * own. */
 static bool is_fresh(const ct_node *node) {
     return node->op != CT_VIEW && node->op != CT_INPUT && node->op != CT_STATE && !node->versioned;
 }
@@ -218,11 +222,13 @@ ct_status ct_tensor_write(ct_builder *b, ct_tensor *tensor, ct_node *value) {
         return b->error->status;
     if (ct_view_overlaps_itself(&tensor->view))
         return ct_fail(b->error, CT_ERR_ARGUMENT,
-                       "in-place write to an expanded view: several of its elements are one place in memory; write to "
+                       "in-place write to an expanded view: several of its elements are one place "
+                       "in memory; write to "
                        "the tensor it was made from, or to a clone()");
     if (cell->requires_grad && runtime->no_grad == 0)
         return ct_fail(b->error, CT_ERR_STATE,
-                       "in-place write to a leaf that requires grad; wrap updates of parameters in ct.no_grad(function() "
+                       "in-place write to a leaf that requires grad; wrap updates of parameters in "
+                       "ct.no_grad(function() "
                        "... end), or write to its detach()");
     if (runtime->trace && ct_trace_touch(runtime->trace, cell, &state, b->error) != CT_OK)
         return b->error->status;
@@ -231,8 +237,9 @@ ct_status ct_tensor_write(ct_builder *b, ct_tensor *tensor, ct_node *value) {
         char from[CT_SHAPE_TEXT], to[CT_SHAPE_TEXT];
         ct_shape target = tensor->view.shape, given = value->shape;
         value = ct_expand(b, value, &target);
-        if (!value)
-            return ct_fail(b->error, CT_ERR_SHAPE, "in-place write: a value of shape %s does not broadcast to %s",
+        if (!value && b->error->status == CT_ERR_SHAPE)
+            return ct_fail(b->error, CT_ERR_SHAPE,
+                           "in-place write: a value of shape %s does not broadcast to %s",
                            ct_shape_text(&given, from), ct_shape_text(&target, to));
     }
     if (value && tensor->whole && !is_fresh(value)) {
@@ -240,7 +247,8 @@ ct_status ct_tensor_write(ct_builder *b, ct_tensor *tensor, ct_node *value) {
             value = ct_constant(b, value->dtype, &value->shape,
                                 ct_scalar_load(value->dtype, &value->sources[0]->element));
         else
-            value = ct_own(b, ct_record(runtime, CT_COPY, &value, 1, NULL, &value->shape, b->error));
+            value =
+                ct_own(b, ct_record(runtime, CT_COPY, &value, 1, NULL, &value->shape, b->error));
     }
     if (!value)
         return b->error->status;
@@ -258,13 +266,16 @@ ct_status ct_tensor_require_grad(ct_tensor *tensor, bool requires_grad, ct_error
     if (cell->requires_grad == requires_grad && !version->requires_grad == !requires_grad)
         return CT_OK;
     if (version->requires_grad && !version->leaf)
-        return ct_fail(error, CT_ERR_STATE,
-                       "requires_grad of a computed tensor can't be changed (it is not a leaf); use detach()");
+        return ct_fail(
+            error, CT_ERR_STATE,
+            "requires_grad of a computed tensor can't be changed (it is not a leaf); use detach()");
     if (requires_grad && !ct_dtype_is_float(tensor->dtype))
-        return ct_fail(error, CT_ERR_DTYPE, "requires_grad: a %s tensor has no gradient; a floating type was expected",
+        return ct_fail(error, CT_ERR_DTYPE,
+                       "requires_grad: a %s tensor has no gradient; a floating type was expected",
                        ct_dtype_name(tensor->dtype));
     if (requires_grad && !tensor->whole)
-        return ct_fail(error, CT_ERR_ARGUMENT, "requires_grad of a view: make it a tensor of its own with clone()");
+        return ct_fail(error, CT_ERR_ARGUMENT,
+                       "requires_grad of a view: make it a tensor of its own with clone()");
     cell->requires_grad = requires_grad;
     if (requires_grad) {
         mark_leaf(cell, version);
@@ -329,14 +340,17 @@ void *ct_tensor_data(ct_tensor *tensor, ct_error *error) {
     if (ct_node_materialize(version, error) != CT_OK)
         return NULL;
     version->buffer->pinned = true;
-    return (char *)version->buffer->data + tensor->view.offset * (int64_t)ct_dtype_size(tensor->dtype);
+    return (char *)version->buffer->data +
+           tensor->view.offset * (int64_t)ct_dtype_size(tensor->dtype);
 }
 
 ct_status ct_tensor_item(ct_tensor *tensor, double *value, ct_error *error) {
     char text[CT_SHAPE_TEXT];
     if (ct_tensor_numel(tensor) != 1)
-        return ct_fail(error, CT_ERR_SHAPE, "item: a tensor of shape %s has %lld elements; exactly one was expected",
-                       ct_shape_text(&tensor->view.shape, text), (long long)ct_tensor_numel(tensor));
+        return ct_fail(error, CT_ERR_SHAPE,
+                       "item: a tensor of shape %s has %lld elements; exactly one was expected",
+                       ct_shape_text(&tensor->view.shape, text),
+                       (long long)ct_tensor_numel(tensor));
     ct_array array;
     ct_status status = ct_tensor_array(tensor, &array, error);
     if (status == CT_OK)
@@ -344,22 +358,24 @@ ct_status ct_tensor_item(ct_tensor *tensor, double *value, ct_error *error) {
     return status;
 }
 
-ct_tensor *ct_tensor_full(ct_runtime *runtime, ct_dtype dtype, int ndim, const int64_t *dims, double value,
-                          ct_error *error) {
+ct_tensor *ct_tensor_full(ct_runtime *runtime, ct_dtype dtype, int ndim, const int64_t *dims,
+                          double value, ct_error *error) {
     ct_shape shape;
     if (ct_shape_set(&shape, ndim, dims, error) != CT_OK)
         return NULL;
     ct_builder b;
     ct_builder_begin(&b, runtime, error);
-    ct_tensor *tensor = ct_tensor_new(ct_constant(&b, dtype, &shape, ct_scalar_float(value)), error);
+    ct_tensor *tensor =
+        ct_tensor_new(ct_constant(&b, dtype, &shape, ct_scalar_float(value)), error);
     ct_builder_end(&b);
     return tensor;
 }
 
-/* A tensor over memory: the base is the run of elements that the strides reach, the tensor a view of it. */
+/* A tensor over memory: the base is the run of elements that the strides reach, the tensor a view
+ * of it. */
 ct_tensor *ct_tensor_wrap(ct_runtime *runtime, ct_dtype dtype, int ndim, const int64_t *dims,
-                          const int64_t *strides, void *data, void (*release)(void *context), void *context,
-                          ct_error *error) {
+                          const int64_t *strides, void *data, void (*release)(void *context),
+                          void *context, ct_error *error) {
     ct_shape shape;
     if (ct_shape_set(&shape, ndim, dims, error) != CT_OK)
         return NULL;
@@ -380,7 +396,8 @@ ct_tensor *ct_tensor_wrap(ct_runtime *runtime, ct_dtype dtype, int ndim, const i
     ct_shape flat = {1, {count}};
     view.offset = -low;
     size_t size = ct_dtype_size(dtype);
-    ct_buffer *buffer = ct_buffer_wrap((char *)data + low * (int64_t)size, count * (int64_t)size, release, context);
+    ct_buffer *buffer =
+        ct_buffer_wrap((char *)data + low * (int64_t)size, count * (int64_t)size, release, context);
     if (!buffer) {
         ct_fail(error, CT_ERR_MEMORY, "out of memory for a tensor");
         return NULL;
@@ -398,16 +415,19 @@ ct_tensor *ct_tensor_wrap(ct_runtime *runtime, ct_dtype dtype, int ndim, const i
 
 ct_tensor *ct_tensor_copy(ct_runtime *runtime, ct_dtype dtype, int ndim, const int64_t *dims,
                           const int64_t *strides, const void *data, ct_error *error) {
-    ct_tensor *outside = ct_tensor_wrap(runtime, dtype, ndim, dims, strides, (void *)(uintptr_t)data, NULL, NULL,
-                                        error);
+    ct_tensor *outside = ct_tensor_wrap(runtime, dtype, ndim, dims, strides,
+                                        (void *)(uintptr_t)data, NULL, NULL, error);
     if (!outside)
         return NULL;
-    ct_trace *trace = runtime->trace; /* data is data, inside a trace too: it becomes state of it when read */
+    ct_trace *trace =
+        runtime->trace; /* data is data, inside a trace too: it becomes state of it when read */
     runtime->trace = NULL;
     ct_builder b;
     ct_builder_begin(&b, runtime, error);
     ct_node *node = ct_tensor_node(&b, outside);
-    node = node ? ct_own(&b, ct_record(runtime, CT_COPY, &node, 1, NULL, &outside->view.shape, error)) : NULL;
+    node =
+        node ? ct_own(&b, ct_record(runtime, CT_COPY, &node, 1, NULL, &outside->view.shape, error))
+             : NULL;
     ct_tensor *tensor = ct_tensor_new(node, error);
     ct_builder_end(&b);
     runtime->trace = trace;

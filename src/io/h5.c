@@ -492,7 +492,8 @@ ct_status ct_h5_set_shapes(ct_h5 *file, const char *object, const char *name, co
     return set_attribute(file, object, name, type_of(CT_INT64), 2, extents, shape->dim, error);
 }
 
-/* The strings of an attribute, the first kept. */
+/* The strings of an attribute, the first kept. Where memory is out, the kind becomes CT_H5_ABSENT.
+ */
 static bool read_text(ct_h5 *file, hid_t attribute, hid_t type, hssize_t count,
                       ct_h5_value *value) {
     size_t size = H5Tget_size(type);
@@ -503,6 +504,8 @@ static bool read_text(ct_h5 *file, hid_t attribute, hid_t type, hssize_t count,
         hid_t memory = H5Tcopy(type), space = H5Aget_space(attribute);
         bool ok = texts && H5Aread(attribute, memory, texts) >= 0;
         value->text = ok ? ct_strdup(texts[0] ? texts[0] : "") : NULL;
+        if (!texts || (ok && !value->text))
+            value->kind = CT_H5_ABSENT;
         if (ok)
             H5Dvlen_reclaim(memory, space, H5P_DEFAULT, texts);
         H5Sclose(space);
@@ -516,13 +519,15 @@ static bool read_text(ct_h5 *file, hid_t attribute, hid_t type, hssize_t count,
                     size--;
             texts[size] = 0;
             value->text = texts;
-        } else
+        } else {
+            value->kind = texts ? value->kind : CT_H5_ABSENT;
             free(texts);
+        }
     }
     return value->text != NULL;
 }
 
-/* Reads `count` attribute values as int64 or double, the first kept. */
+/* Reads `count` attribute values as int64 or double, the first kept; as read_text. */
 static bool read_number(hid_t attribute, hid_t type, hssize_t count, ct_h5_value *value) {
     int64_t *numbers = ct_malloc(8 * (size_t)count);
     bool ok = numbers && H5Aread(attribute, type, numbers) >= 0;
@@ -531,7 +536,8 @@ static bool read_number(hid_t attribute, hid_t type, hssize_t count, ct_h5_value
     else if (ok) {
         value->i = value->kind == CT_H5_BOOL ? *(const int8_t *)numbers : *numbers;
         value->f = (double)value->i;
-    }
+    } else if (!numbers)
+        value->kind = CT_H5_ABSENT;
     free(numbers);
     return ok;
 }
@@ -565,7 +571,12 @@ static ct_status get_value(ct_h5 *file, hid_t attribute, const char *name, ct_h5
         default: break;
         }
     }
-    ct_status status = ok ? CT_OK : fail_at(file, "attribute", name, "cannot be read", error);
+    ct_status status = CT_OK;
+    if (!ok && value->kind == CT_H5_ABSENT)
+        status = ct_fail(error, CT_ERR_MEMORY, "'%s': memory is out for attribute '%.200s'",
+                         file->path, name);
+    else if (!ok)
+        status = fail_at(file, "attribute", name, "cannot be read", error);
     if (space >= 0)
         H5Sclose(space);
     if (type >= 0)
