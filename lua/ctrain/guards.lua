@@ -23,17 +23,16 @@ end
 ---@return boolean
 function guards.active() return list ~= nil end
 
----Notes that read(object, key) gave `value`.
----@param read fun(object: any, key: any): any must have no effect of its own
-function guards.note(object, key, value, read)
-  local keys = seen[object]
+---Notes that store[key] is `value`. The store is a plain table, so that looking again costs little.
+function guards.note(store, key, value)
+  local keys = seen[store]
   if not keys then
     keys = {}
-    seen[object] = keys
+    seen[store] = keys
   end
   if keys[key] then return end
   keys[key] = true
-  list[#list + 1] = { object = object, key = key, value = value, read = read }
+  list[#list + 1] = { store = store, key = key, value = value }
 end
 
 ---Whether all noted values are as they were; if not, the entry that differs.
@@ -41,7 +40,7 @@ end
 function guards.hold(entries)
   for i = 1, #entries do
     local entry = entries[i]
-    if entry.read(entry.object, entry.key) ~= entry.value then return false, entry end
+    if entry.store[entry.key] ~= entry.value then return false, entry end
   end
   return true
 end

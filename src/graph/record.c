@@ -117,7 +117,7 @@ static ct_node *make(ct_runtime *runtime, ct_op op, ct_node *const *sources, int
     if (runtime->differentiated) {
         node->line = runtime->differentiated->line;
         node->gradient_of = (int)runtime->differentiated->op + 1;
-    } else if (runtime->where) {
+    } else if (runtime->where && op != CT_DATA) { /* data was made nowhere in particular */
         node->line = runtime->where(runtime->where_context);
     }
     for (int i = 0; i < n_sources; i++) {

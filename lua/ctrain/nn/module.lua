@@ -56,8 +56,6 @@ end
 
 -- ---- Classes ---------------------------------------------------------------------------------------------
 
-local function raw_value(object, key) return object._values[key] end
-
 -- The reader of attributes of a class's objects.
 local function getter(class)
   return function(object, key)
@@ -66,7 +64,7 @@ local function getter(class)
     if guards.active() then
       local kind = type(value)
       if kind == "boolean" or kind == "number" or kind == "string" then
-        guards.note(object, key, value, raw_value)
+        guards.note(object._values, key, value)
       end
     end
     return value

@@ -19,10 +19,6 @@ local Group = {}
 
 local function scalar(value) return core.full({}, value, { dtype = "float64" }) end
 
-local function plain_value(group, key) return group._plain[key] end
-
-local function is_zero(group, key) return group._zero[key] end
-
 local function write_number(group, where, key, tensor, value)
   if is_tensor(value) then
     if value:numel() ~= 1 then fail("%s: %s must be one number, not %s", where, key, options.shape_text(value)) end
@@ -57,7 +53,7 @@ local function group_get(group, key)
   if type(tensor) == "table" then return pair_view(group, key) end
   if tensor then return tensor:item() end
   local value = group._plain[key]
-  if value ~= nil and guards.active() then guards.note(group, key, value, plain_value) end
+  if value ~= nil and guards.active() then guards.note(group._plain, key, value) end
   return value
 end
 
@@ -110,7 +106,7 @@ function Group:value(key) return self._tensors[key] end
 ---@return boolean
 function Group:is_zero(key)
   local zero = self._zero[key]
-  if guards.active() then guards.note(self, "=0 " .. key, zero, function(group) return is_zero(group, key) end) end
+  if guards.active() then guards.note(self._zero, key, zero) end
   return zero
 end
 
