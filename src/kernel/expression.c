@@ -62,7 +62,7 @@ void ct_constant_text(char *text, size_t size, ct_scalar value, ct_dtype dtype) 
 
 /* The operand's text where the member is computed: a vector where the member is one. */
 static ct_dtype operand_text(const ct_nest *nest, const ct_member *member, int index, char text[OPERAND]) {
-    const ct_operand *operand = &member->operand[index];
+    const ct_origin *operand = &member->operand[index];
     const char *word = ct_word(operand->dtype);
     char literal[64];
     switch (operand->kind) {

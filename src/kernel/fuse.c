@@ -250,7 +250,7 @@ static void join(fuser *f, int number, ct_node *node, ct_level source_level, con
     for (int i = 0; i < node->n_sources; i++) {
         ct_view view;
         ct_node *base = ct_node_base(node->sources[i], &view);
-        ct_operand *operand = &member.operand[i];
+        ct_origin *operand = &member.operand[i];
         operand->dtype = base->dtype;
         if (base->op == CT_CONST) {
             operand->kind = CT_OPERAND_CONST;
@@ -656,7 +656,7 @@ static void mark_kept(ct_kernel *kernel, int *cost) {
         if (member->level == CT_LEVEL_PART) continue;
         cost[i] = weight(member->node->op);
         for (int k = 0; k < member->operands; k++) {
-            const ct_operand *operand = &member->operand[k];
+            const ct_origin *operand = &member->operand[k];
             if (operand->kind != CT_OPERAND_MEMBER) continue;
             const ct_member *source = &kernel->members[operand->index];
             if (source->level == CT_LEVEL_FULL && !source->kept) cost[i] += cost[operand->index];

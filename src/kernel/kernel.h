@@ -26,12 +26,12 @@ typedef enum ct_level { CT_LEVEL_FULL, CT_LEVEL_PART } ct_level;
 
 typedef enum ct_operand_kind { CT_OPERAND_CONST, CT_OPERAND_MEMBER, CT_OPERAND_LOAD } ct_operand_kind;
 
-typedef struct ct_operand {
+typedef struct ct_origin {
     ct_operand_kind kind;
     int index;        /* of the member or the load */
     ct_scalar value;  /* CONST */
     ct_dtype dtype;
-} ct_operand;
+} ct_origin;
 
 typedef struct ct_member {
     ct_node *node;
@@ -40,7 +40,7 @@ typedef struct ct_member {
     bool stored; /* it has memory: others read it, or it leaves the step */
     bool kept;   /* ROWS: a later pass reads it from a row kept in cache */
     int operands;
-    ct_operand operand[3];
+    ct_origin operand[3];
 } ct_member;
 
 /* Elements of `node` (which has memory, or is an IOTA) as `view` over its C-order elements sees them. */

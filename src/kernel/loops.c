@@ -51,7 +51,7 @@ static bool is_left(const ct_nest *nest, const ct_member *member) {
 
 static void need_operands(ct_nest *nest, const ct_member *member) {
     for (int k = 0; k < member->operands; k++) {
-        const ct_operand *operand = &member->operand[k];
+        const ct_origin *operand = &member->operand[k];
         if (operand->kind == CT_OPERAND_LOAD) nest->needs_load[operand->index] = true;
         if (operand->kind == CT_OPERAND_MEMBER &&
             nest->kernel->members[operand->index].level == CT_LEVEL_FULL) {

@@ -41,7 +41,7 @@ void ct_order_operation(ct_text *out, ct_op op, ct_dtype dtype) {
 
 /* The name of what a reduction reads. */
 static void source_name(const ct_member *member, char text[16]) {
-    const ct_operand *operand = &member->operand[0];
+    const ct_origin *operand = &member->operand[0];
     snprintf(text, 16, "%c%d", operand->kind == CT_OPERAND_MEMBER ? 'm' : 'x', operand->index);
 }
 

@@ -55,7 +55,7 @@ static void put_pass(ct_nest *nest) {
         const ct_member *member = &kernel->members[i];
         if (member->stage != nest->pass) continue;
         if (ct_is_reduction(member)) {
-            const ct_operand *operand = &member->operand[0];
+            const ct_origin *operand = &member->operand[0];
             ct_line_out(nest, "t%d[j] = %c%d;", i, operand->kind == CT_OPERAND_MEMBER ? 'm' : 'x', operand->index);
         } else if (nest->needs_member[i] && is_held(member)) {
             ct_line_out(nest, "v%d[j] = m%d;", i, i);
