@@ -229,6 +229,15 @@ function Tensor.isinf(t)
   return t:abs():eq(math.huge)
 end
 
+---The tensor converted to the type of another.
+function Tensor.type_as(t, other)
+  if not is_tensor(other) then fail("type_as: other must be a tensor, not %s", options.describe_value(other)) end
+  return t:to(other.dtype)
+end
+
+---Random integers, low <= n < high, of the tensor's shape and type.
+function Tensor.randint_like(t, low, high) return core.randint(low, high, t.shape, { dtype = t.dtype }) end
+
 ---Where an element is neither infinite nor a NaN.
 function Tensor.isfinite(t)
   if not floating[t.dtype] then return core.ones(t.shape, { dtype = "bool" }) end
