@@ -110,6 +110,8 @@ bool ct_order_renders(const ct_node *node);
 /* plan.c: places for everything. Takes the graph over, on failure too. */
 ct_plan *ct_plan_make(ct_graph *graph, ct_error *error);
 void ct_plan_free(ct_plan *plan);
+/* verify.c: whether every value is where it is read, when it is read. */
+ct_status ct_plan_verify(const ct_plan *plan, ct_error *error);
 
 /* The node whose memory a source is read from (a VIEW's source), and how; the view is whole for others. */
 ct_node *ct_node_base(ct_node *source, ct_view *view);

@@ -251,6 +251,7 @@ ct_plan *ct_plan_make(ct_graph *graph, ct_error *error) {
     }
     free(p.last);
     free(p.holes);
+    if (ok) ok = ct_plan_verify(plan, error) == CT_OK;
     if (!ok) {
         ct_plan_free(plan);
         return NULL;
