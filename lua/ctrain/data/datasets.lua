@@ -237,8 +237,14 @@ end
 
 ---Samples made from a specification: tensors, which are cloned, functions of the sample's number (from 1), and nested
 ---tables of these. Without num_samples they never end.
-local SyntheticDataset = class("SyntheticDataset", function(self, ...)
-  local o = options.signature("SyntheticDataset", { "sample_spec" }, { "num_samples" })(...)
+local SyntheticDataset = class("SyntheticDataset", function(self, spec, ...)
+  local read = options.signature("SyntheticDataset", { "sample_spec" }, { "num_samples" })
+  local o
+  if select("#", ...) > 0 or (type(spec) == "table" and spec.sample_spec ~= nil) then
+    o = read(spec, ...)
+  else
+    o = read(spec, {}) -- a specification by name is not taken for named options
+  end
   if not check_spec(o.sample_spec, 1) then fail("SyntheticDataset: sample_spec is empty") end
   if o.num_samples ~= nil then options.integer("SyntheticDataset", "num_samples", o.num_samples, 1) end
   self.sample_spec, self.num_samples = o.sample_spec, o.num_samples
