@@ -1,5 +1,6 @@
 -- Indexed reads and writes, and orders: what movement_spec.lua leaves, and what wrong indexes are told.
 local ct = require "ctrain"
+local gradient = require "spec.support.gradient"
 local random = require "spec.support.random"
 local reference = require "spec.support.reference"
 local tensors = require "spec.support.tensors"
@@ -215,5 +216,46 @@ describe("nonzero", function()
   it("follows C order in a transposed tensor", function()
     assert.same({ { 0, 1 }, { 1, 0 } }, ct.tensor({ { 0, 1 }, { 1, 0 } }):t():nonzero():totable())
     assert.same({ { 0, 0 }, { 0, 1 } }, ct.tensor({ { 1, 0 }, { 1, 0 } }):t():nonzero():totable())
+  end)
+end)
+
+describe("an index shorter than its tensor", function()
+  local t = ct.tensor({ { 1, 2, 3 }, { 4, 5, 6 }, { 7, 8, 9 } }, { dtype = "float64" })
+
+  it("gathers from the leading part", function()
+    assert.same({ { 3, 1 } }, t:gather(2, int64 { { 2, 0 } }):totable())
+    assert.same({ { 7, 5 }, { 1, 2 } }, t:gather(1, int64 { { 2, 1 }, { 0, 0 } }):totable())
+  end)
+
+  it("adds the leading part of the source to the leading part of the tensor", function()
+    local source = ct.tensor({ { 10, 20, 30 }, { 1, 1, 1 } }, { dtype = "float64" })
+    local result = t:scatter_add(2, int64 { { 2, 2 } }, source)
+    assert.same({ { 1, 2, 33 }, { 4, 5, 6 }, { 7, 8, 9 } }, result:totable())
+  end)
+
+  it("has the gradients that differences give", function()
+    local index = int64 { { 2, 0 }, { 0, 0 } }
+    local a = tensors.uniform(random.new(1), { 3, 3 }, -1, 1)
+    local b = tensors.uniform(random.new(2), { 2, 4 }, -1, 1)
+    gradient.check(function(x) return x:gather(1, index) end, { a })
+    gradient.check(function(x, y) return x:scatter_add(1, index, y) end, { a, b })
+  end)
+
+  it("is refused where it is longer", function()
+    fails(function() return t:gather(1, none(1, 4)) end, "gather", "1x4", "3x3")
+    fails(function() return t:scatter_add(1, none(1, 2), ct.zeros({ 1, 1 }, "float64")) end, "1x2", "1x1")
+  end)
+end)
+
+describe("many addends to one place", function()
+  it("count in float16 and bfloat16, where each alone would be rounded away", function()
+    for _, dtype in ipairs { "float16", "bfloat16" } do
+      local sum = ct.zeros({ 1 }, dtype):scatter_add(1, none(8192), ct.ones({ 8192 }, dtype))
+      assert.equal(dtype, sum.dtype)
+      assert.equal(8192, sum:item())
+      local w = ct.zeros({ 2, 1 }, dtype):requires_grad_(true)
+      w:index_select(1, none(8192)):sum():backward()
+      assert.equal(8192, w.grad[1]:item())
+    end
   end)
 end)

@@ -347,7 +347,7 @@ ct_node *ct_matmul(ct_builder *b, ct_node *x, ct_node *y) {
 
 /* ---- index ---- */
 
-/* Whether `index` (of the rank of x) fits x but for the axis; its values are checked when the
+/* Whether `index` (of the rank of x) is within x but for the axis; its values are checked when the
  * operation runs. */
 static bool index_fits(ct_builder *b, const char *name, const ct_node *x, int axis,
                        const ct_node *index) {
@@ -359,17 +359,28 @@ static bool index_fits(ct_builder *b, const char *name, const ct_node *x, int ax
     }
     bool fits = index->shape.ndim == x->shape.ndim && axis >= 0 && axis < x->shape.ndim;
     for (int d = 0; fits && d < x->shape.ndim; d++)
-        fits = d == axis || index->shape.dim[d] == x->shape.dim[d];
+        fits = d == axis || index->shape.dim[d] <= x->shape.dim[d];
     if (!fits)
         ct_fail(b->error, CT_ERR_SHAPE,
                 "%s: an index of shape %s does not fit a tensor of shape %s along dimension %d "
-                "(equal extents elsewhere expected)",
+                "(no larger extents elsewhere expected)",
                 name, ct_shape_text(&index->shape, ti), ct_shape_text(&x->shape, tx), axis + 1);
     return fits;
 }
 
+/* The part of x within `extents`, but whole along the axis. */
+static ct_node *within(ct_builder *b, ct_node *x, int axis, const ct_shape *extents) {
+    for (int d = 0; x && d < extents->ndim; d++)
+        if (d != axis && extents->dim[d] < x->shape.dim[d])
+            x = ct_slice(b, x, d, 0, extents->dim[d], 1);
+    return x;
+}
+
 ct_node *ct_gather(ct_builder *b, ct_node *x, int axis, ct_node *index) {
     if (!x || !index || !index_fits(b, "gather", x, axis, index))
+        return NULL;
+    x = within(b, x, axis, &index->shape);
+    if (!x)
         return NULL;
     ct_attr attr = {.axis = axis};
     ct_node *sources[2] = {x, index};
@@ -380,16 +391,34 @@ ct_node *ct_scatter_add(ct_builder *b, ct_node *base, int axis, ct_node *index, 
     if (!base || !index || !source || !index_fits(b, "scatter_add", base, axis, index))
         return NULL;
     char ti[CT_SHAPE_TEXT], ts[CT_SHAPE_TEXT];
-    if (!ct_shape_equal(&index->shape, &source->shape))
-        return fail(b, CT_ERR_SHAPE, "scatter_add: index and source differ in shape: %s and %s",
+    bool fits = index->shape.ndim == source->shape.ndim;
+    for (int d = 0; fits && d < index->shape.ndim; d++)
+        fits = index->shape.dim[d] <= source->shape.dim[d];
+    if (!fits)
+        return fail(b, CT_ERR_SHAPE,
+                    "scatter_add: an index of shape %s is not within a source of shape %s",
                     ct_shape_text(&index->shape, ti), ct_shape_text(&source->shape, ts));
     if (base->dtype != source->dtype)
         return fail(b, CT_ERR_DTYPE,
                     "scatter_add: the source is %s, the tensor %s: equal types expected",
                     ct_dtype_name(source->dtype), ct_dtype_name(base->dtype));
+    source = within(b, source, -1, &index->shape);
+    if (base->dtype == CT_FLOAT16 || base->dtype == CT_BFLOAT16) { /* many small addends count */
+        ct_node *wide = ct_cast(b, base, CT_FLOAT32), *added = ct_cast(b, source, CT_FLOAT32);
+        return ct_cast(b, ct_scatter_add(b, wide, axis, index, added), base->dtype);
+    }
+    ct_node *part = within(b, base, axis, &index->shape);
+    if (!part || !source)
+        return NULL;
     ct_attr attr = {.axis = axis};
-    ct_node *sources[3] = {base, index, source};
-    return record(b, CT_SCATTER_ADD, sources, 3, &attr, &base->shape);
+    ct_node *sources[3] = {part, index, source};
+    ct_node *sum = record(b, CT_SCATTER_ADD, sources, 3, &attr, &part->shape);
+    if (part == base)
+        return sum;
+    ct_view view = ct_view_whole(&base->shape);
+    for (int d = 0; d < view.shape.ndim; d++)
+        view = ct_view_slice(&view, d, 0, part->shape.dim[d], 1);
+    return ct_update(b, base, &view, sum);
 }
 
 ct_node *ct_argsort(ct_builder *b, ct_node *x, int axis, bool descending) {
