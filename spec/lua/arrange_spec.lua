@@ -47,6 +47,13 @@ describe("cat and stack", function()
     assert.same({ 0, 4 }, ct.cat({ ct.zeros(0, 2), ct.ones(0, 2) }, 2).shape)
   end)
 
+  it("of no elements and one dimension continues a tensor of any shape", function()
+    assert.same({ { 1, 1 }, { 1, 1 } }, ct.cat({ ct.zeros(0), ct.ones(2, 2), ct.zeros(0) }, 1):totable())
+    assert.same({ { 1, 1 }, { 1, 1 } }, ct.cat({ ct.zeros(0), ct.ones(2, 2) }, 2):totable())
+    assert.same({ 0 }, ct.cat({ ct.zeros(0), ct.zeros(0) }, 1).shape)
+    assert.same({ 3 }, ct.cat({ ct.zeros({ 0 }, "float64"), ct.arange(3) }, 1).shape)
+  end)
+
   it("promote dtypes", function()
     assert.equal("float16", ct.cat({ ct.ones({ 1 }, "int32"), ct.ones({ 1 }, "float16") }, 1).dtype)
     assert.equal("float32", ct.stack({ ct.ones({ 1 }, "bfloat16"), ct.ones({ 1 }, "float16") }).dtype)

@@ -1,27 +1,39 @@
 /* join.c: ct.cat: tensors behind each other along a dimension, in a new tensor. */
 #include "bind/bind.h"
 
+/* A 1-d tensor of no elements continues anything: what a script begins to gather with. */
+static bool is_nothing(const ct_tensor *part) {
+    return part->view.shape.ndim == 1 && part->view.shape.dim[0] == 0;
+}
+
+static const ct_tensor *part_at(lua_State *L, int i) {
+    char text[CT_LUA_TEXT];
+    lua_rawgeti(L, 1, i);
+    const ct_tensor *part = ct_lua_to_tensor(L, -1);
+    if (!part)
+        ct_lua_raise(L, "cat", "'tensors[%d]' must be a tensor, got %s", i,
+                     ct_lua_describe(L, -1, text));
+    if (part->view.shape.ndim == 0)
+        ct_lua_raise(L, "cat", "'tensors[%d]' has no dimensions; stack joins 0-d tensors", i);
+    lua_pop(L, 1);
+    return part;
+}
+
 /* The dtype and shape that parts of a list joined along a dimension have. */
 static void read_parts(lua_State *L, int n, int *axis, ct_dtype *dtype, ct_shape *shape) {
-    char text[CT_LUA_TEXT], first_text[CT_SHAPE_TEXT], here[CT_SHAPE_TEXT];
-    const ct_tensor *first = NULL;
+    char first_text[CT_SHAPE_TEXT], here[CT_SHAPE_TEXT];
+    const ct_tensor *first = part_at(L, 1);
+    for (int i = 2; i <= n && is_nothing(first); i++)
+        first = part_at(L, i);
+    *axis = lua_isnoneornil(L, 2) ? 0 : ct_lua_axis(L, 2, "cat", "dim", first->view.shape.ndim);
+    *dtype = first->dtype;
+    *shape = first->view.shape;
+    shape->dim[*axis] = 0;
     for (int i = 1; i <= n; i++) {
-        lua_rawgeti(L, 1, i);
-        const ct_tensor *part = ct_lua_to_tensor(L, -1);
-        if (!part)
-            ct_lua_raise(L, "cat", "'tensors[%d]' must be a tensor, got %s", i,
-                         ct_lua_describe(L, -1, text));
-        if (part->view.shape.ndim == 0)
-            ct_lua_raise(L, "cat", "'tensors[%d]' has no dimensions; stack joins 0-d tensors", i);
-        lua_pop(L, 1);
-        *dtype = i == 1 ? part->dtype : ct_dtype_promote(*dtype, part->dtype);
-        if (!first) {
-            first = part;
-            *axis =
-                lua_isnoneornil(L, 2) ? 0 : ct_lua_axis(L, 2, "cat", "dim", part->view.shape.ndim);
-            *shape = part->view.shape;
+        const ct_tensor *part = part_at(L, i);
+        *dtype = ct_dtype_promote(*dtype, part->dtype);
+        if (is_nothing(part))
             continue;
-        }
         bool fits = part->view.shape.ndim == shape->ndim;
         for (int d = 0; fits && d < shape->ndim; d++)
             fits = d == *axis || part->view.shape.dim[d] == shape->dim[d];
@@ -41,6 +53,8 @@ static bool join(ct_lua_call *call, ct_tensor *whole, ct_tensor *const *parts, i
     int64_t start = 0;
     bool ok = true;
     for (int i = 0; ok && i < n; i++) {
+        if (is_nothing(parts[i]))
+            continue;
         int64_t count = parts[i]->view.shape.dim[axis];
         ct_view view = ct_view_slice(&whole->view, axis, start, count, 1);
         ct_tensor *place = ct_tensor_view(whole, &view, &call->error);
