@@ -71,8 +71,31 @@ function inspect.graph(path)
   end)
 end
 
----Says which options met no traced step.
+local bisected
+
+---Has every compiled run of every step compared with the eager loops, kernel by kernel; the first difference is an
+---error that names the kernel.
+function inspect.bisect()
+  local trace = require "ctrain.trace"
+  trace.waits, bisected = true, {}
+  table.insert(trace.recorded, function(_, recording)
+    recording:bisect()
+    bisected[#bisected + 1] = recording
+  end)
+end
+
+---Says which options met no traced step, and what a bisection has compared.
 function inspect.finish()
+  if bisected then
+    local runs = 0
+    for _, recording in ipairs(bisected) do runs = runs + recording:bisect() end
+    if runs == 0 then
+      core.log("warning", "--bisect: the script ran no compiled step, so there is nothing to compare")
+    else
+      core.log("info", ("--bisect: %d runs of %d steps, compiled and on the eager loops: the same bits"):format(runs,
+        #bisected))
+    end
+  end
   for _, request in ipairs(pending) do
     if request.written == 0 then
       if request.is_new then os.remove(request.path) end

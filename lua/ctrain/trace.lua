@@ -18,8 +18,9 @@ local fail, is_tensor = options.fail, options.is_tensor
 local unpack = table.unpack or unpack -- luacheck: ignore
 local identity = core.h5.identity
 
--- recorded: functions told of each step recorded for the first time for a signature: (place, core's trace).
-local trace = { compile_by_default = true, recorded = {} }
+-- recorded: functions told of each step recorded for the first time for a signature: (place, core's trace). waits:
+-- whether all steps wait for the compiler.
+local trace = { compile_by_default = true, recorded = {}, waits = false }
 
 local many = 8
 
@@ -307,7 +308,7 @@ end
 local function start_compiler(step, entry)
   local dry_run = backend.dry_run()
   if not step.compile or dry_run == "validate_only" then return end
-  local wait = step.wait or dry_run ~= nil
+  local wait = step.wait or trace.waits or dry_run ~= nil
   local started, why = entry.trace:compile({ wait = wait, directory = backend.compile_dir() })
   entry.compiling = started
   if started then

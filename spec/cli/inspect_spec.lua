@@ -113,3 +113,68 @@ describe("the ctrain program", function()
     assert.equal("mine", read("ctrain/" .. ("a"):rep(32) .. ".txt"))
   end)
 end)
+
+describe("ctrain --bisect", function()
+  local folder
+  before_each(function()
+    folder = process.folder()
+    local file = assert(io.open(folder .. "/script.lua", "w"))
+    file:write([[
+local ct = require "ctrain"
+local w = ct.ones(4, 3):requires_grad_(true)
+local optimizer = ct.optim.SGD({ w }, { lr = 0.1, momentum = 0.5 })
+local step = ct.trace(function(x)
+  optimizer:zero_grad()
+  local y = ct.matmul(ct.nn.functional.dropout(x, 0.5), w)
+  local loss = (y:tanh() * 3):sum()
+  loss:backward()
+  optimizer:step()
+  return loss
+end)
+ct.manual_seed(1)
+for _ = 1, 5 do step(ct.rand(2, 4)) end
+print(w:sum():item())
+]])
+    file:close()
+  end)
+  after_each(function() process.remove(folder) end)
+
+  local function run(arguments, environment)
+    return process.run(("cd %s && XDG_CACHE_HOME=%s %s %s %s"):format(process.quote(folder), process.quote(folder),
+      environment or "", ctrain, arguments))
+  end
+
+  it("compares every run, and leaves what an ordinary one leaves", function()
+    local result = run("--bisect script.lua")
+    assert.equal(0, result.code, result.err)
+    assert.truthy(result.err:find("--bisect: 5 runs of 1 steps, compiled and on the eager loops: the same bits", 1, true),
+      result.err)
+    assert.equal(run("script.lua").out, result.out)
+  end)
+
+  it("names the kernel that a compiler has got wrong", function()
+    local compiler = folder .. "/wrong"
+    local file = assert(io.open(compiler, "w"))
+    -- tanh(y) * 3 becomes tanh(y) * 4
+    file:write([[#!/bin/sh
+case "$*" in
+*--version*) exec cc --version ;;
+esac
+for last; do
+  case "$last" in *.c) sed -i 's/0x1\.8p+1f\{0,1\}\b/0x1p+2f/g' "$last" ;; esac
+done
+exec cc "$@"
+]])
+    file:close()
+    os.execute("chmod +x " .. process.quote(compiler))
+    local result = run("--bisect script.lua", "CTRAIN_CC=" .. process.quote(compiler))
+    assert.equal(1, result.code, result.err)
+    assert.truthy(result.err:find("script.lua:13: ", 1, true), result.err)
+    assert.truthy(result.err:find("bisect: kernel %d+ %(.-tanh.-script%.lua:[%d,]+%) gives other bits in its '.-': "
+      .. "element 1 of float32"), result.err)
+  end)
+
+  it("says that there was nothing to compare", function()
+    assert.truthy(run("--bisect -e 'x = 1'").err:find("--bisect: the script ran no compiled step", 1, true))
+  end)
+end)

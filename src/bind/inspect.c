@@ -81,6 +81,14 @@ static int graph(lua_State *L) {
     return push_text(L, ct_inspect_graph(box->trace, drawing, &error), &error);
 }
 
+/* trace:bisect(): from now on compiled runs are compared with the eager loops; how many were */
+static int bisect(lua_State *L) {
+    ct_lua_trace *box = ct_lua_live_trace(L, 1, false);
+    box->bisected = true;
+    lua_pushinteger(L, box->compared);
+    return 1;
+}
+
 /* ---- graphviz and the cache ---- */
 
 /* core.inspect.svg(): an error where there is no dot; svg(dot file, svg file) has it draw */
@@ -241,6 +249,6 @@ const luaL_Reg ct_lua_inspect_functions[] = {
 };
 
 const luaL_Reg ct_lua_inspect_methods[] = {
-    {"measure", measure}, {"kernels", kernels}, {"summary", summary}, {"blank", blank},
-    {"render", render},   {"graph", graph},     {NULL, NULL},
+    {"bisect", bisect}, {"measure", measure}, {"kernels", kernels}, {"summary", summary},
+    {"blank", blank},   {"render", render},   {"graph", graph},     {NULL, NULL},
 };

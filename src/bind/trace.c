@@ -3,6 +3,7 @@
  * same bits. Collected while recording it is aborted. */
 #include <string.h>
 
+#include "backend/bisect.h"  // defines: ct_bisect_run
 #include "backend/inspect.h" // defines: ct_inspect_timeline
 #include "base/timeline.h"
 #include "bind/trace.h"
@@ -176,6 +177,10 @@ ct_status ct_lua_run_step(ct_lua_trace *box, ct_tensor *const *inputs, ct_tensor
     bool checked = box->trace->runtime->executor == &ct_eager_anomaly;
     if (checked || !box->program || !ct_program_ready(box->program, NULL))
         return ct_replay(box->trace, inputs, outputs, error);
+    if (box->bisected) {
+        box->compared++;
+        return ct_bisect_run(box->trace, box->program, inputs, outputs, error);
+    }
     if (ct_timeline_on())
         ct_inspect_timeline(box->program);
     return ct_program_run(box->program, inputs, outputs, error);

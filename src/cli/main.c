@@ -43,6 +43,8 @@ static void usage(FILE *to) {
           "  --emit-c FILE   write the C of each traced step (FILE, FILE-2, ...)\n"
           "  --graph FILE    draw the graph of each traced step, before and after fusion,\n"
           "                  as FILE says: .svg (by graphviz's dot), .dot or .txt\n"
+          "  --bisect        compare each run of a compiled step with the eager loops, and\n"
+          "                  name the first kernel that gives other bits\n"
           "  --cache [DIR]        list the compiled steps that are kept (in DIR)\n"
           "  --cache-clear [DIR]  remove them\n"
           "  --        stop handling options\n"
@@ -51,18 +53,19 @@ static void usage(FILE *to) {
           to);
 }
 
-/* Options that ctrain.inspect serves. Those with a file come before a script, the others in place
+/* Options that ctrain.inspect serves. Those of steps come before a script, the others in place
  * of one. */
 typedef struct inspection {
     const char *option, *function;
-    bool takes_file;
+    bool of_steps, takes_file;
 } inspection;
 
 static const inspection inspections[] = {
-    {"--emit-c", "emit_c", true},
-    {"--graph", "graph", true},
-    {"--cache", "cache", false},
-    {"--cache-clear", "clear_cache", false},
+    {"--emit-c", "emit_c", true, true},
+    {"--graph", "graph", true, true},
+    {"--bisect", "bisect", true, false},
+    {"--cache", "cache", false, false},
+    {"--cache-clear", "clear_cache", false, false},
 };
 enum { INSPECTIONS = sizeof inspections / sizeof *inspections };
 
@@ -146,7 +149,7 @@ static ct_status inspect(const options *found, bool of_steps, const char *direct
                          ct_error *error) {
     ct_status status = CT_OK;
     for (int k = 0; k < INSPECTIONS && status == CT_OK; k++) {
-        if (!found->asked[k] || inspections[k].takes_file != of_steps)
+        if (!found->asked[k] || inspections[k].of_steps != of_steps)
             continue;
         *any = true;
         status = ct_cli_inspect(runtime, inspections[k].function,
