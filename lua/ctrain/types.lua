@@ -162,6 +162,12 @@ local tensor = {}
 ---@field live_bytes fun(): number memory of tensors now
 ---@field peak_bytes fun(): number the most there was
 ---@field scalar fun(value: number|boolean, dtype: dtype?): tensor a number that traced steps read anew at every run: s.value = x
+---@field trace fun(step_fn: function, options: { wait: boolean?, compile: boolean? }?): function recorded once for each signature, compiled, replayed
+---@field backend fun(backend_type: string?, options: table?): Backend
+---@field compile fun(model: table, backend: string|Backend|nil): table
+---@field step_closure fun(fn: function): function runs at the end of the step, when tensors have values
+---@field checkpoint_closure fun(fn: function): function
+---@field debug { compile: fun(on: boolean), anomaly: fun(on: boolean), kernels: fun(on: boolean?): table? }
 ---@field nn table layers, losses and the class models are made of
 ---@field optim table optimizers
 local ctrain = {}
