@@ -1,22 +1,26 @@
 -- Models under ct.trace: the eager step's bits, modes, dropout, batch norm's statistics.
 local ct = require "ctrain"
+local modes = require "spec.support.modes"
 local tensors = require "spec.support.tensors"
 
 local nn, F = ct.nn, ct.nn.functional
 
+local function eager(body) return body end
+
+local function traced(body) return ct.trace(body, { compile = false }) end
+
 -- The losses and the parameters after some steps of a model, all from one seed.
-local function train(make, inputs, labels, traced)
+local function train(make, inputs, labels, mode)
   ct.manual_seed(11)
   local model = make()
   local optimizer = ct.optim.AdamW(model:parameters(), { lr = 1e-2 })
-  local function body(x, y)
+  local step = mode(function(x, y)
     optimizer:zero_grad()
     local loss = F.cross_entropy(model(x), y)
     loss:backward()
     optimizer:step()
     return loss
-  end
-  local step = traced and ct.trace(body, { compile = false }) or body
+  end)
   local losses = {}
   for i = 1, 5 do losses[i] = step(inputs, labels) end
   return losses, model:state_dict()
@@ -48,15 +52,19 @@ local cases = {
     ct.tensor({ { 0, 1, 2 }, { 6, 5, 4 }, { 3, 3, 3 }, { 1, 0, 6 } }, { dtype = "int64" }) },
 }
 
+local function agrees(case, mode)
+  local eager_losses, eager_state = train(case[2], case[3], labels, eager)
+  local losses, state = train(case[2], case[3], labels, mode)
+  for i = 1, 5 do tensors.identical(losses[i], eager_losses[i], "loss " .. i) end
+  for name, value in pairs(eager_state) do tensors.identical(state[name], value, name) end
+end
+
 describe("five traced training steps have the bits of the eager ones:", function()
   for _, case in ipairs(cases) do
-    it(case[1], function()
-      local eager_losses, eager_state = train(case[2], case[3], labels, false)
-      local traced_losses, traced_state = train(case[2], case[3], labels, true)
-      for i = 1, 5 do tensors.identical(traced_losses[i], eager_losses[i], "loss " .. i) end
-      for name, value in pairs(eager_state) do tensors.identical(traced_state[name], value, name) end
-    end)
+    it(case[1], function() agrees(case, traced) end)
   end
+  it("a perceptron with dropout, compiled", function() agrees(cases[2], modes.compiled) end)
+  it("norms, compiled", function() agrees(cases[3], modes.compiled) end)
 end)
 
 describe("a traced model", function()

@@ -2,6 +2,7 @@
 -- settings that change while a step is recorded.
 local ct = require "ctrain"
 local fixtures = require "spec.support.fixtures"
+local modes = require "spec.support.modes"
 local random = require "spec.support.random"
 local reference = require "spec.support.reference"
 local tensors = require "spec.support.tensors"
@@ -164,6 +165,33 @@ describe("every optimizer", function()
       assert.is_true(moved[1] < 1 and moved[2] > -1)
     end)
   end
+end)
+
+describe("all optimizers in one compiled step", function()
+  it("give the bits of the eager one", function()
+    local results, sorted = {}, {}
+    for kind in pairs(all) do sorted[#sorted + 1] = kind end
+    table.sort(sorted)
+    for i = 1, 2 do
+      local leaves, optimizers = {}, {}
+      for k, kind in ipairs(sorted) do
+        leaves[kind] = leaf { 0.5, -1, 2 }
+        optimizers[k] = ct.optim[kind]({ leaves[kind] }, all[kind])
+      end
+      local function body(x)
+        for _, optimizer in ipairs(optimizers) do
+          local p = optimizer.param_groups[1].params[1]
+          optimizer:zero_grad()
+          p:mul(x):tanh():sum():backward()
+          optimizer:step()
+        end
+      end
+      local step = i == 2 and modes.compiled(body) or body
+      for k = 1, 4 do step(ct.full({ 3 }, k, { dtype = "float64" })) end
+      results[i] = leaves
+    end
+    for kind in pairs(all) do tensors.identical(results[2][kind]:detach(), results[1][kind]:detach(), kind) end
+  end)
 end)
 
 describe("a setting", function()
