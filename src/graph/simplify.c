@@ -399,8 +399,17 @@ static ct_node *find(ct_node **map, const place *places, int n, const ct_node *n
     return found != NULL ? map[found->index] : NULL;
 }
 
+/* A product's bits may depend on how its operands lie in memory: where a rewrite has made a view or a constant of what
+ * was computed, a copy lies as the recorded operand did. */
+static ct_node *product_source(simplifier *s, const ct_node *recorded, ct_node *source, ct_node *base) {
+    const ct_node *computed = recorded->op == CT_VIEW ? recorded->sources[0] : recorded;
+    if (base == NULL || computed->op == CT_CONST || (base->op != CT_VIEW && base->op != CT_CONST)) return source;
+    ct_node *copy = copy_of(s, base, recorded->line);
+    return recorded->op == CT_VIEW ? view_of(s, copy, &recorded->attr.view, recorded->line) : copy;
+}
+
 ct_graph *ct_simplify(const ct_trace *trace, ct_error *error) {
-    int n = trace->n_order, capacity = 2 * n + trace->n_outputs + trace->n_states + 1;
+    int n = trace->n_order, capacity = 4 * n + trace->n_outputs + trace->n_states + 1;
     simplifier s = {.runtime = trace->runtime, .capacity = capacity, .line_capacity = n, .table_size = 4 * n + 7};
     ct_graph *graph = s.graph = ct_calloc(1, sizeof *graph);
     ct_node **map = ct_calloc((size_t)n + 1, sizeof *map), **stack = ct_calloc((size_t)capacity, sizeof *stack);
@@ -434,6 +443,11 @@ ct_graph *ct_simplify(const ct_trace *trace, ct_error *error) {
             for (int k = 0; k < count && k < 3; k++) {
                 sources[k] = find(map, places, n, node->sources[k]);
                 ok = ok && sources[k] != NULL;
+            }
+            for (int k = 0; k < count && ok && node->op == CT_MATMUL; k++) {
+                const ct_node *recorded = node->sources[k];
+                const ct_node *computed = recorded->op == CT_VIEW ? recorded->sources[0] : recorded;
+                sources[k] = product_source(&s, recorded, sources[k], find(map, places, n, computed));
             }
             if (ok) map[i] = rebuild(&s, node, sources);
         }
