@@ -323,6 +323,32 @@ describe("nn refuses", function()
     has(message_of(nn.functional.cross_entropy, ct.zeros(4, 3), ct.zeros({ 4, 1 }, "int64")), "4x3", "4x1")
   end)
 
+  it("labels out of range, with the number of classes", function()
+    for _, label in ipairs { 3, -1 } do
+      local target = ct.tensor({ 0, label }, { dtype = "int64" })
+      local message = message_of(nn.functional.cross_entropy, ct.zeros(2, 3), target)
+      has(message, "cross_entropy", "label " .. label, "3 classes")
+      has(message_of(nn.functional.nll_loss, ct.zeros(2, 3), target), "nll_loss", "label " .. label, "3 classes")
+    end
+  end)
+
+  it("labels out of range in a traced step, with the script line", function()
+    local step = ct.trace(function(x, y) return nn.functional.cross_entropy(x, y) end, { compile = false })
+    local function at(label) return step(ct.zeros(2, 3), ct.tensor({ 0, label }, { dtype = "int64" })) end
+    at(2)
+    for _ = 1, 2 do has(message_of(at, 7), "7", "3", "state_spec.lua:") end
+    assert.is_true(math.abs(at(1):item() - math.log(3)) < 1e-6)
+  end)
+
+  it("a class to ignore that is no whole number", function()
+    has(message_of(nn.functional.cross_entropy, ct.zeros(1, 2), ct.zeros({ 1 }, "int64"), { ignore_index = 0.5 }),
+      "ignore_index", "0.5")
+  end)
+
+  it("dropout of integers, which could not be scaled", function()
+    has(message_of(nn.Dropout(0.5), ct.ones({ 3 }, "int64")), "dropout", "int64")
+  end)
+
   it("labels that are no integers", function()
     has(message_of(nn.functional.nll_loss, ct.zeros(4, 3), ct.zeros(4)), "nll_loss", "float32")
   end)

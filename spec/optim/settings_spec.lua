@@ -422,6 +422,12 @@ describe("clipping", function()
     assert.same({ 1, math.huge }, p.grad:totable())
   end)
 
+  it("of a model in place of its parameters is refused", function()
+    for _, clip in ipairs { ct.nn.utils.clip_grad_norm_, ct.nn.utils.clip_grad_value_ } do
+      names(message_of(clip, ct.nn.Linear(1, 1), 1), "model:parameters()")
+    end
+  end)
+
   it("without gradients gives a norm of 0", function()
     assert.equal(0, ct.nn.utils.clip_grad_norm_({ leaf { 1 } }, 1):item())
   end)

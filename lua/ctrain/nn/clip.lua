@@ -8,8 +8,9 @@ local utils = {}
 
 local function gradients(where, parameters)
   if options.is_tensor(parameters) then parameters = { parameters } end
-  if type(parameters) ~= "table" then
-    fail("%s: expected a list of parameters, not %s", where, options.describe_value(parameters))
+  if type(parameters) ~= "table" or rawget(parameters, "_values") then
+    fail("%s: expected a list of parameters, not %s; pass model:parameters()", where,
+      options.describe_value(parameters))
   end
   local list = {}
   for i, parameter in ipairs(parameters) do

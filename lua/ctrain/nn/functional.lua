@@ -100,6 +100,9 @@ end
 ---@param training boolean? default true
 function F.dropout(x, p, training)
   p = options.number("dropout", "p", p or 0.5, 0, 1)
+  if not options.tensor("dropout", "input", x):is_floating_point() then
+    fail("dropout: the input must be floating, not %s", x.dtype)
+  end
   if training == false or p == 0 then return x end
   if p == 1 then return x * 0 end
   local kept = core.rand(x.shape):ge(p)

@@ -118,6 +118,16 @@ local function check_weight(name, weight, classes)
   end
 end
 
+-- The elements at labels; an error of gather is told in the loss's words.
+local function picked(name, logs, labels, dim)
+  local ok, result = pcall(logs.gather, logs, dim, labels)
+  if ok then return result end
+  local label = tostring(result):match("index (%-?%d+) at position")
+  if not label then error(result, 0) end
+  fail("%s: the target has the label %s; labels count from 0, and the input has %d classes", name, label,
+    logs.shape[dim])
+end
+
 -- The loss of log-probabilities at labels; smoothing spreads that share of each label over all classes.
 local function label_loss(name, logs, target, dim, o, smoothing)
   check_labels(name, logs, target, dim)
@@ -125,9 +135,9 @@ local function label_loss(name, logs, target, dim, o, smoothing)
   check_weight(name, o.weight, classes)
   options.choice(name, "reduction", o.reduction, reductions)
   if target.dtype ~= "int32" and target.dtype ~= "int64" then target = target:to("int64") end
-  local ignored = target:eq(o.ignore_index)
+  local ignored = target:eq(options.integer(name, "ignore_index", o.ignore_index))
   local labels = where(ignored, core.zeros({}, { dtype = target.dtype }), target)
-  local loss = -logs:gather(dim, labels:unsqueeze(dim)):squeeze(dim)
+  local loss = -picked(name, logs, labels:unsqueeze(dim), dim):squeeze(dim)
   local share -- of each label in the mean
   if o.weight then
     share = o.weight:index_select(1, labels:flatten()):reshape(labels.shape)

@@ -313,6 +313,7 @@ end
 
 ---Calls fn on every module below, and on this one last.
 function Module:apply(fn)
+  if type(fn) ~= "function" then fail("apply: expected a function, not %s", options.describe_value(fn)) end
   each_child(self, function(_, child) child:apply(fn) end)
   fn(self)
   return self
