@@ -83,6 +83,12 @@ describe("a Subset", function()
     assert.equal(40, data.Subset(inner, { 3 }):get(1)[1]:item())
   end)
 
+  it("refuses positions that are no integers", function()
+    has(message_of(data.Subset, set, ct.tensor { true, false }), "positions", "bool")
+    has(message_of(data.Subset, set, ct.tensor { 0.5 }), "positions", "float32")
+    has(message_of(data.Subset, set, { 1.5 }), "1.5")
+  end)
+
   it("refuses a position that is not there", function() has(message_of(data.Subset, set, { 1, 5 }), "5", "4") end)
 end)
 
@@ -220,6 +226,11 @@ describe("a Loader", function()
     has(message_of(data.Loader, set, { map = 5 }), "map", "function")
     has(message_of(data.Loader, set, { num_workers = 2 }), "num_workers", "2")
     has(message_of(data.Loader, ct.arange(4)), "dataset", "len()")
+  end)
+
+  it("names a sample that the dataset does not give", function()
+    local set = { len = function() return 3 end, get = function(_, i) return i < 3 and ct.ones(1) or nil end }
+    has(message_of(batches, data.Loader(set, { batch_size = 2 })), "sample 3", "nil")
   end)
 
   it("names the key that a sample lacks", function()

@@ -118,6 +118,9 @@ local Subset = class("Subset", function(self, dataset, positions)
   local count, index = dataset:len(), {}
   if is_tensor(positions) then
     if positions.ndim ~= 1 then fail("Subset: positions must have one dimension, not %d", positions.ndim) end
+    if positions:is_floating_point() or positions.dtype == "bool" then
+      fail("Subset: positions must be integers, not %s", positions.dtype)
+    end
     for i, value in ipairs(positions:totable()) do index[i] = value + 1 end
   elseif type(positions) == "table" then
     for i, value in ipairs(positions) do index[i] = value end

@@ -79,8 +79,10 @@ end
 local function one_by_one(self, order, first, n)
   local samples = {}
   for i = 1, n do
-    local sample = self.dataset:get(order and order[first + i - 1] + 1 or first + i - 1)
-    if self.map then sample = self.map(sample) end
+    local position = order and order[first + i - 1] + 1 or first + i - 1
+    local sample = self.dataset:get(position)
+    if sample ~= nil and self.map then sample = self.map(sample) end
+    if sample == nil then fail("Loader: sample %d of the dataset is nil", position) end
     samples[i] = sample
   end
   return self.collate(samples)

@@ -20,6 +20,8 @@ local find_class
 -- Tensors that are parameters, and buffers (true: saved with the state, false: not).
 local parameters = setmetatable({}, { __mode = "k" })
 local buffers = setmetatable({}, { __mode = "k" })
+-- Parameters that a conversion has put others in the place of.
+local replaced = setmetatable({}, { __mode = "k" })
 
 ---@class nn.Module
 ---@field training boolean
@@ -357,6 +359,7 @@ local function convert_tensors(self, convert)
           new = convert(old)
           if parameters[old] then new = Parameter(new, old.requires_grad) else buffers[new] = buffers[old] end
           converted[old] = new
+          replaced[old] = new ~= old or nil
         end
         module._values[name] = new
       end
@@ -457,4 +460,5 @@ return {
   Module = Module, Parameter = Parameter, Buffer = Buffer, class = class, is_module = is_module,
   is_parameter = function(tensor) return parameters[tensor] == true end,
   each_child = each_child, own = own, parameters = parameters, buffers = buffers, class_of = find_class,
+  replaced = replaced,
 }

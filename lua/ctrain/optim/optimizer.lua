@@ -7,6 +7,7 @@
 
 local core = require "ctrain.core"
 local guards = require "ctrain.guards"
+local modules = require "ctrain.nn.module"
 local options = require "ctrain.options"
 require "ctrain.tensor"
 
@@ -273,6 +274,9 @@ local function update_all(self)
       if grad then
         if maximize then grad = -grad end
         spec.update(p, grad, self.state[p], group, shared)
+      elseif modules.replaced[p] then
+        fail("optim.%s: the model was converted to another dtype after this optimizer was made, and has new ones; "
+          .. "make the optimizer after the conversion", spec.name)
       end
     end
   end
