@@ -275,8 +275,8 @@ local function update_all(self)
         if maximize then grad = -grad end
         spec.update(p, grad, self.state[p], group, shared)
       elseif modules.replaced[p] then
-        fail("optim.%s: the model was converted to another dtype after this optimizer was made, and has new ones; "
-          .. "make the optimizer after the conversion", spec.name)
+        fail("optim.%s: the model was converted to another dtype after this optimizer was made, so that its parameters "
+          .. "are new tensors; make the optimizer after the conversion", spec.name)
       end
     end
   end
