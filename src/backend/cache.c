@@ -1,7 +1,8 @@
-// cache.c: artifacts on disk. One file per artifact, <key>.so beside the <key>.c it was made from; the key is a
-// hash of everything that decides its contents. A file appears complete, by rename, and ends with a hash of
-// itself, so that N processes may make the same one at once and a damaged one is never run. What lies in the
-// directory is executed: it must be ours, and writable by nobody else.
+// cache.c: artifacts on disk. One file per artifact, <key>.so beside the <key>.c it was made from;
+// the key is a hash of everything that decides its contents. A file appears complete, by rename,
+// and ends with a hash of itself, so that N processes may make the same one at once and a damaged
+// one is never run. What lies in the directory is executed: it must be ours, and writable by nobody
+// else.
 #define _GNU_SOURCE // mkdtemp
 #include <dirent.h>
 #include <dlfcn.h>
@@ -34,7 +35,8 @@ static double milliseconds(void) {
 
 static void hash_text(const void *data, size_t bytes, char text[33]) {
     XXH128_hash_t hash = XXH3_128bits(data, bytes);
-    snprintf(text, 33, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+    snprintf(text, 33, "%016llx%016llx", (unsigned long long)hash.high64,
+             (unsigned long long)hash.low64);
 }
 
 /* ---- directories ---- */
@@ -44,7 +46,8 @@ static bool make_directories(const char *path) {
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = strchr(part + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        if (mkdir(part, 0700) != 0 && errno != EEXIST) return false;
+        if (mkdir(part, 0700) != 0 && errno != EEXIST)
+            return false;
         *slash = '/';
     }
     return mkdir(part, 0700) == 0 || errno == EEXIST;
@@ -53,12 +56,18 @@ static bool make_directories(const char *path) {
 /* NULL where the directory may be used, else why not. */
 static const char *objection(const char *path) {
     struct stat status;
-    if (!make_directories(path)) return strerror(errno);
-    if (stat(path, &status) != 0) return strerror(errno);
-    if (!S_ISDIR(status.st_mode)) return "it is not a directory";
-    if (status.st_uid != geteuid()) return "it belongs to another user";
-    if (status.st_mode & 022) return "others may write to it";
-    if (access(path, W_OK | X_OK) != 0) return strerror(errno);
+    if (!make_directories(path))
+        return strerror(errno);
+    if (stat(path, &status) != 0)
+        return strerror(errno);
+    if (!S_ISDIR(status.st_mode))
+        return "it is not a directory";
+    if (status.st_uid != geteuid())
+        return "it belongs to another user";
+    if (status.st_mode & 022)
+        return "others may write to it";
+    if (access(path, W_OK | X_OK) != 0)
+        return strerror(errno);
     return NULL;
 }
 
@@ -66,9 +75,11 @@ static char own_directory[CT_PATH]; /* of this process, where no cache can be us
 
 static void remove_own_directory(void) {
     DIR *directory = opendir(own_directory);
-    if (directory == NULL) return;
+    if (directory == NULL)
+        return;
     for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
-        if (entry->d_name[0] != '.') unlinkat(dirfd(directory), entry->d_name, 0);
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(directory), entry->d_name, 0);
     }
     closedir(directory);
     rmdir(own_directory);
@@ -77,8 +88,10 @@ static void remove_own_directory(void) {
 bool ct_store_directory(char path[CT_PATH]) {
     const char *home = getenv("HOME"), *cache = getenv("XDG_CACHE_HOME");
     path[0] = '\0';
-    if (cache != NULL && cache[0] == '/') snprintf(path, CT_PATH, "%s/ctrain", cache);
-    else if (home != NULL && home[0] == '/') snprintf(path, CT_PATH, "%s/.cache/ctrain", home);
+    if (cache != NULL && cache[0] == '/')
+        snprintf(path, CT_PATH, "%s/ctrain", cache);
+    else if (home != NULL && home[0] == '/')
+        snprintf(path, CT_PATH, "%s/.cache/ctrain", home);
     return path[0] != '\0';
 }
 
@@ -86,19 +99,23 @@ static bool choose_directory(ct_build *build, const char *wanted, char note[512]
     const char *why = "no home directory is known";
     note[0] = '\0';
     build->temporary = false;
-    if (wanted != NULL) snprintf(build->directory, CT_PATH, "%s", wanted);
-    else ct_store_directory(build->directory);
-    if (build->directory[0] != '\0' && (why = objection(build->directory)) == NULL) return true;
+    if (wanted != NULL)
+        snprintf(build->directory, CT_PATH, "%s", wanted);
+    else
+        ct_store_directory(build->directory);
+    if (build->directory[0] != '\0' && (why = objection(build->directory)) == NULL)
+        return true;
     if (own_directory[0] == '\0') {
         const char *temporary = getenv("TMPDIR");
-        snprintf(own_directory, CT_PATH, "%s/ctrain-XXXXXX", temporary && temporary[0] == '/' ? temporary : "/tmp");
+        snprintf(own_directory, CT_PATH, "%s/ctrain-XXXXXX",
+                 temporary && temporary[0] == '/' ? temporary : "/tmp");
         if (mkdtemp(own_directory) == NULL) {
             int number = errno;
             char path[CT_PATH];
             memcpy(path, own_directory, sizeof path);
             own_directory[0] = '\0';
-            ct_fail(error, CT_ERR_IO, "no place for compiled steps: %s: %s; %s: %s", build->directory, why, path,
-                    strerror(number));
+            ct_fail(error, CT_ERR_IO, "no place for compiled steps: %s: %s; %s: %s",
+                    build->directory, why, path, strerror(number));
             return false;
         }
         atexit(remove_own_directory);
@@ -114,8 +131,10 @@ static bool choose_directory(ct_build *build, const char *wanted, char note[512]
 static bool write_whole(int file, const char *data, size_t bytes) {
     while (bytes > 0) {
         ssize_t written = write(file, data, bytes);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return false;
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
         data += written;
         bytes -= (size_t)written;
     }
@@ -125,7 +144,8 @@ static bool write_whole(int file, const char *data, size_t bytes) {
 /* The whole file in a block of its own, or NULL. */
 static char *read_whole(const char *path, size_t *bytes) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return NULL;
+    if (file < 0)
+        return NULL;
     struct stat status;
     char *data = NULL;
     if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
@@ -133,8 +153,10 @@ static char *read_whole(const char *path, size_t *bytes) {
         size_t have = 0, size = (size_t)status.st_size;
         while (have < size) {
             ssize_t count = read(file, data + have, size - have);
-            if (count < 0 && errno == EINTR) continue;
-            if (count <= 0) break;
+            if (count < 0 && errno == EINTR)
+                continue;
+            if (count <= 0)
+                break;
             have += (size_t)count;
         }
         *bytes = have;
@@ -165,12 +187,14 @@ static bool intact(const char *path) {
 static bool seal(const char *path) {
     size_t bytes = 0;
     char *data = read_whole(path, &bytes);
-    if (data == NULL) return false;
+    if (data == NULL)
+        return false;
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, bytes));
     free(data);
     int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (file < 0) return false;
+    if (file < 0)
+        return false;
     bool good = write_whole(file, TRAILER, 16) && write_whole(file, (const char *)&canonical, 16);
     return close(file) == 0 && good;
 }
@@ -182,24 +206,31 @@ static bool write_source(ct_build *build, const char *source, ct_error *error) {
     path_of(build, ".c.XXXXXX", made);
     int file = mkostemp(made, O_CLOEXEC);
     bool good = file >= 0 && write_whole(file, source, strlen(source));
-    if (file >= 0) good = close(file) == 0 && good;
-    if (good && rename(made, path) == 0) return true;
+    if (file >= 0)
+        good = close(file) == 0 && good;
+    if (good && rename(made, path) == 0)
+        return true;
     int number = errno;
-    if (file >= 0) unlink(made);
-    ct_fail(error, CT_ERR_IO, "the source of a compiled step can't be written: %s: %s", path, strerror(number));
+    if (file >= 0)
+        unlink(made);
+    ct_fail(error, CT_ERR_IO, "the source of a compiled step can't be written: %s: %s", path,
+            strerror(number));
     return false;
 }
 
 /* ---- building ---- */
 
-static ct_status start(ct_build *build, const ct_compiler *compiler, const char *source, ct_error *error) {
+static ct_status start(ct_build *build, const ct_compiler *compiler, const char *source,
+                       ct_error *error) {
     char path[CT_PATH + 64];
-    if (!write_source(build, source, error)) return CT_ERR_IO;
+    if (!write_source(build, source, error))
+        return CT_ERR_IO;
     path_of(build, ".c", path);
     path_of(build, ".so.XXXXXX", build->made);
     path_of(build, ".log.XXXXXX", build->report);
     int made = mkostemp(build->made, O_CLOEXEC), report = mkostemp(build->report, O_CLOEXEC);
-    if (made >= 0) close(made);
+    if (made >= 0)
+        close(made);
     if (made < 0 || report < 0) {
         return ct_fail(error, CT_ERR_IO, "%s: %s", build->directory, strerror(errno));
     }
@@ -209,22 +240,27 @@ static ct_status start(ct_build *build, const ct_compiler *compiler, const char 
     build->began = milliseconds();
     build->process = ct_process_start(command, tail, report);
     close(report);
-    if (build->process > 0) return CT_OK;
+    if (build->process > 0)
+        return CT_OK;
     build->process = 0;
-    return ct_fail(error, CT_ERR_IO, "the C compiler (%s) can't be started: %s", compiler->command, strerror(errno));
+    return ct_fail(error, CT_ERR_IO, "the C compiler (%s) can't be started: %s", compiler->command,
+                   strerror(errno));
 }
 
 ct_status ct_build_begin(ct_build *build, const char *directory, const char *source, char note[512],
                          ct_error *error) {
     memset(build, 0, sizeof *build);
     const ct_compiler *compiler = ct_compiler_find(error);
-    if (compiler == NULL) return CT_ERR_UNSUPPORTED;
-    if (!choose_directory(build, directory, note, error)) return CT_ERR_IO;
+    if (compiler == NULL)
+        return CT_ERR_UNSUPPORTED;
+    if (!choose_directory(build, directory, note, error))
+        return CT_ERR_IO;
     size_t bytes = strlen(source) + sizeof *compiler + 64;
     char *all = ct_malloc(bytes);
-    if (all == NULL) return ct_fail(error, CT_ERR_MEMORY, "memory is out for the source of a compiled step");
-    snprintf(all, bytes, "%s\n%s\n%s\n%s\n%s", compiler->command, compiler->version, compiler->flags, compiler->cpu,
-             source);
+    if (all == NULL)
+        return ct_fail(error, CT_ERR_MEMORY, "memory is out for the source of a compiled step");
+    snprintf(all, bytes, "%s\n%s\n%s\n%s\n%s", compiler->command, compiler->version,
+             compiler->flags, compiler->cpu, source);
     hash_text(all, strlen(all), build->key);
     free(all);
     char path[CT_PATH + 64];
@@ -243,10 +279,12 @@ static ct_status failed(ct_build *build, int status, ct_error *error) {
     size_t bytes = 0;
     char *report = read_whole(build->report, &bytes);
     char how[64];
-    if (WIFSIGNALED(status)) snprintf(how, sizeof how, "ended by signal %d", WTERMSIG(status));
-    else snprintf(how, sizeof how, "failed with status %d", WEXITSTATUS(status));
-    ct_fail(error, CT_ERR_IO, "the C compiler %s on %s/%s.c%s%.600s", how, build->directory, build->key,
-            bytes > 0 ? ":\n" : "", report != NULL ? report : "");
+    if (WIFSIGNALED(status))
+        snprintf(how, sizeof how, "ended by signal %d", WTERMSIG(status));
+    else
+        snprintf(how, sizeof how, "failed with status %d", WEXITSTATUS(status));
+    ct_fail(error, CT_ERR_IO, "the C compiler %s on %s/%s.c%s%.600s", how, build->directory,
+            build->key, bytes > 0 ? ":\n" : "", report != NULL ? report : "");
     free(report);
     ct_build_end(build);
     return CT_ERR_IO;
@@ -254,7 +292,8 @@ static ct_status failed(ct_build *build, int status, ct_error *error) {
 
 ct_status ct_build_poll(ct_build *build, bool wait, bool *done, ct_error *error) {
     *done = true;
-    if (build->process == 0) return CT_OK;
+    if (build->process == 0)
+        return CT_OK;
     int status = 0;
     pid_t ended;
     do {
@@ -267,7 +306,8 @@ ct_status ct_build_poll(ct_build *build, bool wait, bool *done, ct_error *error)
     build->process = 0;
     build->milliseconds = milliseconds() - build->began;
     // another part of the process may have collected the status; then only the result tells
-    if (ended > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) return failed(build, status, error);
+    if (ended > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
+        return failed(build, status, error);
     char path[CT_PATH + 64];
     path_of(build, ".so", path);
     if (!seal(build->made) || rename(build->made, path) != 0) {
@@ -298,9 +338,12 @@ void *ct_build_load(ct_build *build, ct_error *error) {
 void ct_build_end(ct_build *build) {
     if (build->process > 0) {
         kill(build->process, SIGKILL);
-        while (waitpid(build->process, NULL, 0) < 0 && errno == EINTR) continue;
+        while (waitpid(build->process, NULL, 0) < 0 && errno == EINTR)
+            continue;
         build->process = 0;
     }
-    if (build->made[0] != '\0') unlink(build->made);
-    if (build->report[0] != '\0') unlink(build->report);
+    if (build->made[0] != '\0')
+        unlink(build->made);
+    if (build->report[0] != '\0')
+        unlink(build->report);
 }

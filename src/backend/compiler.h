@@ -8,8 +8,9 @@
 
 #define CT_PATH 1024
 
-/* The compiler of this process: $CTRAIN_CC, $CC, cc, gcc or clang, whichever first runs and is one that knows
- * vector types. NULL with a message where there is none. Found once, and again when the variables change. */
+/* The compiler of this process: $CTRAIN_CC, $CC, cc, gcc or clang, whichever first runs and is one
+ * that knows vector types. NULL with a message where there is none. Found once, and again when the
+ * variables change. */
 typedef struct ct_compiler {
     char command[CT_PATH]; /* what is run, words separated by spaces */
     char version[512];     /* its first line about itself */
@@ -31,13 +32,15 @@ typedef struct ct_build {
     double began;
 } ct_build;
 
-/* Looks the source up in the cache, and starts the compiler where it is not there. `directory` NULL: the
- * default cache. `note` receives a sentence where a directory was refused and another is used. */
+/* Looks the source up in the cache, and starts the compiler where it is not there. `directory`
+ * NULL: the default cache. `note` receives a sentence where a directory was refused and another is
+ * used. */
 ct_status ct_build_begin(ct_build *build, const char *directory, const char *source, char note[512],
                          ct_error *error);
 /* CT_OK with *done false while the compiler runs, which `wait` waits for. */
 ct_status ct_build_poll(ct_build *build, bool wait, bool *done, ct_error *error);
-/* The finished artifact, verified and loaded; a handle for dlsym. NULL: it is damaged (and removed). */
+/* The finished artifact, verified and loaded; a handle for dlsym. NULL: it is damaged (and
+ * removed). */
 void *ct_build_load(ct_build *build, ct_error *error);
 /* Ends a running compiler and removes what is half made. */
 void ct_build_end(ct_build *build);

@@ -1,5 +1,6 @@
-// program.c: running a compiled step. Everything that can be decided once is decided when the program is made;
-// a run binds addresses, settles the state, makes the output tensors, and calls one function.
+// program.c: running a compiled step. Everything that can be decided once is decided when the
+// program is made; a run binds addresses, settles the state, makes the output tensors, and calls
+// one function.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -42,9 +43,10 @@ struct ct_program {
     ct_step step;
     program_call *calls; /* by kernel, as the rendered source numbers them */
     ct_buffer *arena;
-    ct_buffer **input_copies; /* of inputs that are not in C order, or lie where a state is written */
-    ct_tensor **made;         /* the outputs of this run */
-    ct_error *error;          /* of this run */
+    ct_buffer *
+        *input_copies; /* of inputs that are not in C order, or lie where a state is written */
+    ct_tensor **made;  /* the outputs of this run */
+    ct_error *error;   /* of this run */
     ct_status status;
     double *seconds; /* by kernel, while measuring */
     int64_t runs;
@@ -90,7 +92,8 @@ static ct_status run_update(ct_program *program, program_call *call) {
     if (out->data != base->data &&
         !ct_view_is_bijection(&call->node->attr.view, ct_shape_numel(&out->shape))) {
         ct_status status = ct_eager_copy(program->runtime, out, base, program->error);
-        if (status != CT_OK) return status;
+        if (status != CT_OK)
+            return status;
     }
     ct_array region = ct_array_through(out, &call->node->attr.view);
     return ct_eager_copy(program->runtime, &region, &call->sources[1].array, program->error);
@@ -108,7 +111,8 @@ static ct_status run_call(ct_program *program, program_call *call) {
     }
     const ct_array *out = &call->out.array;
     switch (ct_op_table[node->op].class) {
-    case CT_CLASS_CONTRACTION: return ct_gemm(runtime, out, &sources[0], &sources[1], program->error);
+    case CT_CLASS_CONTRACTION:
+        return ct_gemm(runtime, out, &sources[0], &sources[1], program->error);
     case CT_CLASS_UNARY:
     case CT_CLASS_BINARY:
     case CT_CLASS_COMPARE:
@@ -117,13 +121,15 @@ static ct_status run_call(ct_program *program, program_call *call) {
     case CT_CLASS_SCAN: return ct_eager_scan(runtime, node, out, sources, program->error);
     case CT_CLASS_INDEX: return ct_eager_index(runtime, node, out, sources, program->error);
     case CT_CLASS_MOVEMENT:
-        if (node->op == CT_UPDATE) return run_update(program, call);
+        if (node->op == CT_UPDATE)
+            return run_update(program, call);
         return ct_eager_copy(runtime, out, &sources[0], program->error);
     default: break;
     }
     if (node->op == CT_RANDOM) {
         call->node->attr.seed = runtime->seed;
-        return ct_eager_random(runtime, node, out, runtime->draws + node->attr.draw, program->error);
+        return ct_eager_random(runtime, node, out, runtime->draws + node->attr.draw,
+                               program->error);
     }
     return runtime->executor->run(runtime, node, out, sources, 0, program->error);
 }
@@ -132,9 +138,11 @@ static int call(void *context, int index) {
     ct_program *program = context;
     const ct_node *node = program->calls[index].node;
     program->status = run_call(program, &program->calls[index]);
-    if (program->status == CT_OK) return 0;
+    if (program->status == CT_OK)
+        return 0;
     if (node->line.source) {
-        ct_error_prefix(program->error, "in the traced step, %s:%d: ", node->line.source, node->line.line);
+        ct_error_prefix(program->error, "in the traced step, %s:%d: ", node->line.source,
+                        node->line.line);
     }
     return 1;
 }
@@ -150,7 +158,8 @@ static double seconds(void) {
 static void mark(void *context, int index) {
     ct_program *program = context;
     double now = seconds();
-    if (program->seconds) program->seconds[index] += now - program->last_mark;
+    if (program->seconds)
+        program->seconds[index] += now - program->last_mark;
     if (program->watch) {
         program->watch(program->watch_context, program, index, program->last_mark, now);
         now = seconds();
@@ -164,7 +173,8 @@ static void set_mark(ct_program *program) {
 
 void ct_program_measure(ct_program *program, bool on) {
     free(program->seconds);
-    program->seconds = on ? ct_calloc((size_t)program->plan->n_kernels + 1, sizeof *program->seconds) : NULL;
+    program->seconds =
+        on ? ct_calloc((size_t)program->plan->n_kernels + 1, sizeof *program->seconds) : NULL;
     set_mark(program);
     program->runs = 0;
 }
@@ -201,11 +211,14 @@ static int longest_first(const void *a, const void *b) {
     return x->seconds > y->seconds ? -1 : x->seconds < y->seconds ? 1 : x->kernel - y->kernel;
 }
 
-void ct_program_report(const ct_program *program, void (*write)(void *context, const char *line), void *context) {
-    if (program->seconds == NULL || program->runs == 0) return;
+void ct_program_report(const ct_program *program, void (*write)(void *context, const char *line),
+                       void *context) {
+    if (program->seconds == NULL || program->runs == 0)
+        return;
     int n = program->plan->n_kernels;
     timed *order = ct_calloc((size_t)n + 1, sizeof *order);
-    if (order == NULL) return;
+    if (order == NULL)
+        return;
     double total = 0;
     for (int k = 0; k < n; k++) {
         order[k] = (timed){program->seconds[k], k};
@@ -218,10 +231,12 @@ void ct_program_report(const ct_program *program, void (*write)(void *context, c
     write(context, line);
     write(context, "   count        ms   share     GB/s  GFLOP/s");
     for (int i = 0; i < n; i++) {
-        double each = order[i].seconds / (double)program->runs, bytes, flops, rate = each > 0 ? 1e-9 / each : 0;
+        double each = order[i].seconds / (double)program->runs, bytes, flops,
+               rate = each > 0 ? 1e-9 / each : 0;
         ct_kernel_work(program->plan, order[i].kernel, &bytes, &flops);
         ct_kernel_title(program->plan, order[i].kernel, text, sizeof text);
-        snprintf(line, sizeof line, "%8lld %9.4f %5.1f %% %8.1f %8.1f  %s", (long long)program->runs, each * 1e3,
+        snprintf(line, sizeof line, "%8lld %9.4f %5.1f %% %8.1f %8.1f  %s",
+                 (long long)program->runs, each * 1e3,
                  total > 0 ? 100 * order[i].seconds / total : 0, bytes * rate, flops * rate, text);
         write(context, line);
     }
@@ -235,9 +250,11 @@ static void log_line(void *context, const char *line) {
 /* Whether CTRAIN_LOG, words separated by commas, has "kernels". */
 static bool wants_kernels(void) {
     const char *words = getenv("CTRAIN_LOG"), *word = "kernels";
-    for (const char *at = words ? strstr(words, word) : NULL; at != NULL; at = strstr(at + 1, word)) {
+    for (const char *at = words ? strstr(words, word) : NULL; at != NULL;
+         at = strstr(at + 1, word)) {
         char end = at[strlen(word)];
-        if ((at == words || at[-1] == ',') && (end == '\0' || end == ',')) return true;
+        if ((at == words || at[-1] == ',') && (end == '\0' || end == ','))
+            return true;
     }
     return false;
 }
@@ -253,12 +270,13 @@ static ct_status prepare(ct_program *program, ct_error *error) {
     program->step.outputs = ct_calloc((size_t)graph->n_outputs + 1, sizeof(void *));
     program->input_copies = ct_calloc((size_t)graph->n_inputs + 1, sizeof(ct_buffer *));
     program->made = ct_calloc((size_t)graph->n_outputs + 1, sizeof(ct_tensor *));
-    if (!program->calls || !program->step.inputs || !program->step.states || !program->step.outputs ||
-        !program->input_copies || !program->made) {
+    if (!program->calls || !program->step.inputs || !program->step.states ||
+        !program->step.outputs || !program->input_copies || !program->made) {
         return ct_fail(error, CT_ERR_MEMORY, "memory is out for a compiled step");
     }
     for (int k = 0; k < plan->n_kernels; k++) {
-        if (plan->kernels[k]->kind != CT_KERNEL_CALL) continue;
+        if (plan->kernels[k]->kind != CT_KERNEL_CALL)
+            continue;
         program_call *made = &program->calls[k];
         made->node = plan->kernels[k]->members[0].node;
         describe_array(plan, made->node, &made->out);
@@ -275,11 +293,14 @@ static ct_status prepare(ct_program *program, ct_error *error) {
 
 ct_program *ct_cpu_compile(ct_trace *trace, const ct_cpu_options *options, ct_error *error) {
     static const ct_cpu_options defaults;
-    if (options == NULL) options = &defaults;
+    if (options == NULL)
+        options = &defaults;
     ct_graph *graph = ct_simplify(trace, error);
-    if (graph == NULL) return NULL;
+    if (graph == NULL)
+        return NULL;
     ct_plan *plan = ct_plan_make(graph, error);
-    if (plan == NULL) return NULL;
+    if (plan == NULL)
+        return NULL;
     ct_program *program = ct_calloc(1, sizeof *program);
     if (program == NULL) {
         ct_plan_free(plan);
@@ -289,42 +310,54 @@ ct_program *ct_cpu_compile(ct_trace *trace, const ct_cpu_options *options, ct_er
     program->trace = trace;
     program->runtime = ct_runtime_hold(trace->runtime);
     program->plan = plan;
-    if (prepare(program, error) != CT_OK || (program->source = ct_render(plan, &ct_dialect_c, error)) == NULL ||
-        ct_build_begin(&program->build, options->compile_dir, program->source, program->note, error) != CT_OK ||
+    if (prepare(program, error) != CT_OK ||
+        (program->source = ct_render(plan, &ct_dialect_c, error)) == NULL ||
+        ct_build_begin(&program->build, options->compile_dir, program->source, program->note,
+                       error) != CT_OK ||
         (options->wait && ct_program_wait(program, error) != CT_OK)) {
         ct_program_free(program);
         return NULL;
     }
-    if (wants_kernels()) ct_program_measure(program, true);
+    if (wants_kernels())
+        ct_program_measure(program, true);
     return program;
 }
 
 static ct_status poll(ct_program *program, bool wait, ct_error *error) {
-    if (program->ready) return CT_OK;
-    if (program->failed) return ct_fail(error, CT_ERR_STATE, "the step could not be compiled");
+    if (program->ready)
+        return CT_OK;
+    if (program->failed)
+        return ct_fail(error, CT_ERR_STATE, "the step could not be compiled");
     bool done = false;
     ct_status status = ct_build_poll(&program->build, wait, &done, error);
     if (status == CT_OK && done) {
         program->handle = ct_build_load(&program->build, error);
-        if (program->handle == NULL && program->build.cached) { // damaged since it was looked up: made anew
-            status = ct_build_begin(&program->build, program->build.directory, program->source, program->note, error);
-            if (status == CT_OK) status = ct_build_poll(&program->build, true, &done, error);
-            if (status == CT_OK) program->handle = ct_build_load(&program->build, error);
+        if (program->handle == NULL &&
+            program->build.cached) { // damaged since it was looked up: made anew
+            status = ct_build_begin(&program->build, program->build.directory, program->source,
+                                    program->note, error);
+            if (status == CT_OK)
+                status = ct_build_poll(&program->build, true, &done, error);
+            if (status == CT_OK)
+                program->handle = ct_build_load(&program->build, error);
         }
         void *symbol = program->handle ? dlsym(program->handle, "ctrain_step") : NULL;
         memcpy(&program->function, &symbol, sizeof symbol);
         program->ready = symbol != NULL;
         if (!program->ready && status == CT_OK) {
             status = CT_ERR_IO;
-            if (program->handle) ct_fail(error, status, "the compiled step has no entry point");
+            if (program->handle)
+                ct_fail(error, status, "the compiled step has no entry point");
         }
     }
-    if (status != CT_OK) program->failed = true;
+    if (status != CT_OK)
+        program->failed = true;
     return status;
 }
 
 bool ct_program_ready(ct_program *program, ct_error *error) {
-    if (!program->ready && !program->failed) poll(program, false, error);
+    if (!program->ready && !program->failed)
+        poll(program, false, error);
     return program->ready;
 }
 
@@ -345,8 +378,10 @@ ct_program_info ct_program_describe(const ct_program *program) {
                             .key = program->build.key,
                             .note = program->note};
     for (int k = 0; k < program->plan->n_kernels; k++) {
-        if (program->plan->kernels[k]->kind == CT_KERNEL_CALL) info.calls++;
-        else info.kernels++;
+        if (program->plan->kernels[k]->kind == CT_KERNEL_CALL)
+            info.calls++;
+        else
+            info.kernels++;
     }
     return info;
 }
@@ -357,7 +392,8 @@ const char *ct_program_source(const ct_program *program) {
 
 /* ---- a run ---- */
 
-/* The cell's version becomes a leaf with a buffer that nobody else reads, so that it can be written in place. */
+/* The cell's version becomes a leaf with a buffer that nobody else reads, so that it can be written
+ * in place. */
 static ct_status own_version(ct_cell *cell, ct_error *error) {
     ct_node *old = cell->version;
     if (old->op == CT_DATA && old->refs == 1 && old->buffer && old->n_sources == 0 &&
@@ -365,9 +401,11 @@ static ct_status own_version(ct_cell *cell, ct_error *error) {
         return CT_OK;
     }
     ct_status status = ct_node_materialize(old, error);
-    if (status != CT_OK) return status;
+    if (status != CT_OK)
+        return status;
     ct_buffer *buffer = ct_buffer_new(cell->runtime->heap, old->buffer->bytes);
-    ct_node *node = buffer ? ct_node_data(cell->runtime, old->dtype, &old->shape, buffer, error) : NULL;
+    ct_node *node =
+        buffer ? ct_node_data(cell->runtime, old->dtype, &old->shape, buffer, error) : NULL;
     if (node != NULL) {
         memcpy(buffer->data, old->buffer->data, (size_t)buffer->bytes);
         status = ct_cell_install(cell, node, error);
@@ -386,12 +424,14 @@ static ct_status bind_states(ct_program *program, ct_error *error) {
         const ct_graph_state *state = &program->plan->graph->states[i];
         if (state->exit != NULL) {
             ct_status status = own_version(cell, error);
-            if (status != CT_OK) return status;
+            if (status != CT_OK)
+                return status;
         } else if (state->entry == NULL) {
             continue;
         } else if (cell->version->buffer == NULL) {
             ct_status status = ct_node_materialize(cell->version, error);
-            if (status != CT_OK) return status;
+            if (status != CT_OK)
+                return status;
         }
         program->step.states[i] = cell->version->buffer->data;
     }
@@ -401,7 +441,8 @@ static ct_status bind_states(ct_program *program, ct_error *error) {
 static bool in_c_order(const ct_array *array) {
     int64_t stride = 1;
     for (int d = array->shape.ndim - 1; d >= 0; d--) {
-        if (array->shape.dim[d] != 1 && array->stride[d] != stride) return false;
+        if (array->shape.dim[d] != 1 && array->stride[d] != stride)
+            return false;
         stride *= array->shape.dim[d];
     }
     return true;
@@ -410,10 +451,12 @@ static bool in_c_order(const ct_array *array) {
 /* Whether the step would write into the memory of the input. */
 static bool is_written(const ct_program *program, const char *data, int64_t bytes) {
     for (int i = 0; i < program->trace->n_states; i++) {
-        if (program->plan->graph->states[i].exit == NULL) continue;
+        if (program->plan->graph->states[i].exit == NULL)
+            continue;
         const ct_buffer *buffer = program->trace->states[i].cell->version->buffer;
         const char *begin = buffer->data;
-        if (data < begin + buffer->bytes && begin < data + bytes) return true;
+        if (data < begin + buffer->bytes && begin < data + bytes)
+            return true;
     }
     return false;
 }
@@ -423,29 +466,36 @@ static ct_status bind_inputs(ct_program *program, ct_tensor *const *inputs, ct_e
     for (int i = 0; i < trace->n_inputs; i++) {
         const ct_node *node = trace->inputs[i];
         ct_array array;
-        if (program->plan->graph->inputs[i] == NULL) continue; // not read
+        if (program->plan->graph->inputs[i] == NULL)
+            continue; // not read
         ct_status status = ct_tensor_array(inputs[i], &array, error);
-        if (status != CT_OK) return status;
+        if (status != CT_OK)
+            return status;
         if (array.dtype != node->dtype || !ct_shape_equal(&array.shape, &node->shape)) {
             char seen[CT_SHAPE_TEXT], wanted[CT_SHAPE_TEXT];
-            return ct_fail(error, CT_ERR_SHAPE, "argument %d of the step is %s %s; it was recorded with %s %s", i + 1,
+            return ct_fail(error, CT_ERR_SHAPE,
+                           "argument %d of the step is %s %s; it was recorded with %s %s", i + 1,
                            ct_dtype_name(array.dtype), ct_shape_text(&array.shape, seen),
                            ct_dtype_name(node->dtype), ct_shape_text(&node->shape, wanted));
         }
         int64_t bytes = ct_shape_numel(&node->shape) * (int64_t)ct_dtype_size(node->dtype);
         program->step.inputs[i] = array.data;
-        if (bytes == 0 || (in_c_order(&array) && !is_written(program, array.data, bytes))) continue;
+        if (bytes == 0 || (in_c_order(&array) && !is_written(program, array.data, bytes)))
+            continue;
         if (program->input_copies[i] == NULL) {
             program->input_copies[i] = ct_buffer_new(program->runtime->heap, bytes);
             if (program->input_copies[i] == NULL) {
-                return ct_fail(error, CT_ERR_MEMORY, "out of memory for a copy of argument %d", i + 1);
+                return ct_fail(error, CT_ERR_MEMORY, "out of memory for a copy of argument %d",
+                               i + 1);
             }
         }
         ct_view whole = ct_view_whole(&node->shape);
-        ct_array copy = {.dtype = node->dtype, .shape = node->shape, .data = program->input_copies[i]->data};
+        ct_array copy = {
+            .dtype = node->dtype, .shape = node->shape, .data = program->input_copies[i]->data};
         memcpy(copy.stride, whole.stride, sizeof copy.stride);
         status = ct_eager_copy(program->runtime, &copy, &array, error);
-        if (status != CT_OK) return status;
+        if (status != CT_OK)
+            return status;
         program->step.inputs[i] = copy.data;
     }
     return CT_OK;
@@ -457,35 +507,46 @@ static ct_status make_outputs(ct_program *program, ct_error *error) {
         const ct_node *like = trace->outputs[i];
         int64_t bytes = ct_shape_numel(&like->shape) * (int64_t)ct_dtype_size(like->dtype);
         ct_buffer *buffer = ct_buffer_new(program->runtime->heap, bytes);
-        ct_node *node = buffer ? ct_node_data(program->runtime, like->dtype, &like->shape, buffer, error) : NULL;
+        ct_node *node =
+            buffer ? ct_node_data(program->runtime, like->dtype, &like->shape, buffer, error)
+                   : NULL;
         program->made[i] = node ? ct_tensor_new(node, error) : NULL;
-        if (buffer) program->step.outputs[i] = buffer->data;
+        if (buffer)
+            program->step.outputs[i] = buffer->data;
         ct_node_release(node);
         ct_buffer_release(buffer);
-        if (program->made[i] == NULL) return ct_fail(error, CT_ERR_MEMORY, "out of memory for output %d", i + 1);
+        if (program->made[i] == NULL)
+            return ct_fail(error, CT_ERR_MEMORY, "out of memory for output %d", i + 1);
     }
     return CT_OK;
 }
 
 static ct_status run(ct_program *program, ct_tensor *const *inputs, ct_error *error) {
     ct_status status = ct_check_interrupt(program->runtime, error);
-    if (status == CT_OK) status = bind_states(program, error);
-    if (status == CT_OK) status = bind_inputs(program, inputs, error);
-    if (status == CT_OK) status = make_outputs(program, error);
+    if (status == CT_OK)
+        status = bind_states(program, error);
+    if (status == CT_OK)
+        status = bind_inputs(program, inputs, error);
+    if (status == CT_OK)
+        status = make_outputs(program, error);
     if (status == CT_OK && program->arena == NULL) {
         program->arena = ct_buffer_new(program->runtime->heap, program->plan->arena_bytes);
         if (program->arena == NULL) {
-            status = ct_fail(error, CT_ERR_MEMORY, "out of memory for the step's arena of %lld bytes",
-                             (long long)program->plan->arena_bytes);
+            status =
+                ct_fail(error, CT_ERR_MEMORY, "out of memory for the step's arena of %lld bytes",
+                        (long long)program->plan->arena_bytes);
         } else {
             program->step.arena = program->arena->data;
         }
     }
-    if (status != CT_OK) return status;
+    if (status != CT_OK)
+        return status;
     program->error = error;
     program->status = CT_OK;
-    if (program->step.mark) program->last_mark = seconds();
-    if (program->function(&program->step) != 0) return program->status;
+    if (program->step.mark)
+        program->last_mark = seconds();
+    if (program->function(&program->step) != 0)
+        return program->status;
     program->runtime->draws += program->trace->draws;
     program->runs++;
     return CT_OK;
@@ -495,25 +556,32 @@ ct_status ct_program_run(ct_program *program, ct_tensor *const *inputs, ct_tenso
                          ct_error *error) {
     const ct_trace *trace = program->trace;
     ct_status status = poll(program, true, error);
-    if (status == CT_OK) status = run(program, inputs, error);
+    if (status == CT_OK)
+        status = run(program, inputs, error);
     for (int i = 0; i < trace->n_states && status == CT_OK; i++) {
         const ct_trace_state *state = &trace->states[i];
-        if (state->grad_output == CT_GRAD_KEEP) continue;
+        if (state->grad_output == CT_GRAD_KEEP)
+            continue;
         ct_tensor *grad = state->grad_output >= 0 ? program->made[state->grad_output] : NULL;
         status = ct_cell_set_grad(state->cell, grad, error);
     }
     for (int i = 0; i < trace->n_outputs; i++) {
-        if (status == CT_OK && i < trace->n_results) outputs[i] = program->made[i];
-        else ct_tensor_free(program->made[i]);
+        if (status == CT_OK && i < trace->n_results)
+            outputs[i] = program->made[i];
+        else
+            ct_tensor_free(program->made[i]);
         program->made[i] = NULL;
     }
     return status;
 }
 
 void ct_program_free(ct_program *program) {
-    if (program == NULL) return;
-    if (program->seconds && wants_kernels()) ct_program_report(program, log_line, program->runtime);
-    if (program->handle) dlclose(program->handle);
+    if (program == NULL)
+        return;
+    if (program->seconds && wants_kernels())
+        ct_program_report(program, log_line, program->runtime);
+    if (program->handle)
+        dlclose(program->handle);
     ct_build_end(&program->build);
     for (int i = 0; i < program->plan->graph->n_inputs && program->input_copies; i++) {
         ct_buffer_release(program->input_copies[i]);

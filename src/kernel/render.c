@@ -1,5 +1,6 @@
-// render.c: a plan as one file: the words it is written in, a function per kernel (one for all kernels that differ
-// in addresses alone), and ctrain_step, which calls them and the libraries in order.
+// render.c: a plan as one file: the words it is written in, a function per kernel (one for all
+// kernels that differ in addresses alone), and ctrain_step, which calls them and the libraries in
+// order.
 #include "kernel/render.h"
 
 #include <stdio.h>
@@ -26,21 +27,29 @@ static void put_lines(const ct_plan *plan, const ct_kernel *kernel, ct_text *tex
         ct_line line = node->line;
         for (;;) {
             bool known = line.source == NULL;
-            for (int k = 0; k < n; k++) known = known || (seen[k].source == line.source && seen[k].line == line.line);
-            if (!known && n == 8) more++;
-            else if (!known) seen[n++] = line;
-            if (next < 0) break;
+            for (int k = 0; k < n; k++)
+                known = known || (seen[k].source == line.source && seen[k].line == line.line);
+            if (!known && n == 8)
+                more++;
+            else if (!known)
+                seen[n++] = line;
+            if (next < 0)
+                break;
             line = plan->graph->lines[next].line;
             next = plan->graph->lines[next].next;
         }
     }
     for (int k = 0; k < n; k++) {
         bool same = k > 0 && seen[k].source == seen[k - 1].source;
-        const char *name = seen[k].source[0] == '@' || seen[k].source[0] == '=' ? seen[k].source + 1 : seen[k].source;
-        if (same) ct_put(text, ",%d", seen[k].line);
-        else ct_put(text, "%s%.80s:%d", k > 0 ? " " : "", name, seen[k].line);
+        const char *name = seen[k].source[0] == '@' || seen[k].source[0] == '=' ? seen[k].source + 1
+                                                                                : seen[k].source;
+        if (same)
+            ct_put(text, ",%d", seen[k].line);
+        else
+            ct_put(text, "%s%.80s:%d", k > 0 ? " " : "", name, seen[k].line);
     }
-    if (more > 0) ct_put_text(text, " ...");
+    if (more > 0)
+        ct_put_text(text, " ...");
 }
 
 static void put_title(const ct_plan *plan, const ct_kernel *kernel, ct_text *text) {
@@ -48,10 +57,12 @@ static void put_title(const ct_plan *plan, const ct_kernel *kernel, ct_text *tex
     int shown = 0;
     for (int i = 0; i < kernel->n_members && shown < 12; i++) {
         const ct_op op = kernel->members[i].node->op;
-        if (op == CT_COPY && kernel->n_members > 1) continue;
+        if (op == CT_COPY && kernel->n_members > 1)
+            continue;
         ct_put(text, "%s%s", shown++ > 0 ? " " : "", ct_op_table[op].name);
     }
-    if (kernel->n_members > 12) ct_put_text(text, " ...");
+    if (kernel->n_members > 12)
+        ct_put_text(text, " ...");
     const ct_node *node = kernel->members[0].node;
     switch (kernel->kind) {
     case CT_KERNEL_MAP: ct_put(text, " %s", ct_shape_text(&node->shape, shape)); break;
@@ -59,14 +70,18 @@ static void put_title(const ct_plan *plan, const ct_kernel *kernel, ct_text *tex
         ct_put(text, " of %lld rows of %lld", (long long)kernel->outer, (long long)kernel->reduced);
         break;
     case CT_KERNEL_COLUMNS:
-        if (kernel->outer > 1) ct_put(text, " of %lld times", (long long)kernel->outer);
-        ct_put(text, " of %lld columns of %lld", (long long)kernel->inner, (long long)kernel->reduced);
+        if (kernel->outer > 1)
+            ct_put(text, " of %lld times", (long long)kernel->outer);
+        ct_put(text, " of %lld columns of %lld", (long long)kernel->inner,
+               (long long)kernel->reduced);
         break;
     case CT_KERNEL_CALL:
         for (int i = 0; i < node->n_sources; i++) {
-            ct_put(text, "%s%s", i > 0 ? ", " : " ", ct_shape_text(&node->sources[i]->shape, shape));
+            ct_put(text, "%s%s", i > 0 ? ", " : " ",
+                   ct_shape_text(&node->sources[i]->shape, shape));
         }
-        if (node->n_sources == 0) ct_put(text, " %s", ct_shape_text(&node->shape, shape));
+        if (node->n_sources == 0)
+            ct_put(text, " %s", ct_shape_text(&node->shape, shape));
         break;
     }
     ct_put(text, " %s, ", ct_dtype_name(node->dtype));
@@ -90,15 +105,20 @@ void ct_kernel_work(const ct_plan *plan, int index, double *bytes, double *flops
     for (int i = 0; i < kernel->n_loads; i++) {
         const ct_load *load = &kernel->loads[i];
         double whole = node_bytes(load->node);
-        double seen = (double)ct_shape_numel(&load->view.shape) * (double)ct_dtype_size(load->node->dtype);
-        if (load->node->op != CT_IOTA) *bytes += seen < whole ? seen : whole;
+        double seen =
+            (double)ct_shape_numel(&load->view.shape) * (double)ct_dtype_size(load->node->dtype);
+        if (load->node->op != CT_IOTA)
+            *bytes += seen < whole ? seen : whole;
     }
     for (int i = 0; i < kernel->n_members; i++) {
-        if (kernel->members[i].stored) *bytes += node_bytes(kernel->members[i].node);
+        if (kernel->members[i].stored)
+            *bytes += node_bytes(kernel->members[i].node);
     }
     const ct_node *node = kernel->members[0].node;
-    if (kernel->kind != CT_KERNEL_CALL) return;
-    for (int i = 0; i < node->n_sources; i++) *bytes += node_bytes(node->sources[i]);
+    if (kernel->kind != CT_KERNEL_CALL)
+        return;
+    for (int i = 0; i < node->n_sources; i++)
+        *bytes += node_bytes(node->sources[i]);
     if (node->op == CT_MATMUL) {
         *flops = 2 * (double)ct_shape_numel(&node->shape) *
                  (double)node->sources[0]->shape.dim[node->sources[0]->shape.ndim - 1];
@@ -122,7 +142,8 @@ static bool put_functions(ct_text *out, const ct_plan *plan, rendered *r) {
     for (int k = 0; k < plan->n_kernels; k++) {
         const ct_kernel *kernel = plan->kernels[k];
         r->function[k] = k;
-        if (kernel->kind == CT_KERNEL_CALL) continue;
+        if (kernel->kind == CT_KERNEL_CALL)
+            continue;
         ct_text body = {0};
         ct_render_kernel(&body, plan, kernel, "KERNEL");
         if (body.failed) {
@@ -131,9 +152,11 @@ static bool put_functions(ct_text *out, const ct_plan *plan, rendered *r) {
         }
         r->body[k] = body.data;
         for (int other = 0; other < k && r->function[k] == k; other++) {
-            if (r->body[other] != NULL && strcmp(r->body[other], body.data) == 0) r->function[k] = r->function[other];
+            if (r->body[other] != NULL && strcmp(r->body[other], body.data) == 0)
+                r->function[k] = r->function[other];
         }
-        if (r->function[k] != k) continue;
+        if (r->function[k] != k)
+            continue;
         put_comment(out, plan, k);
         const char *name = strstr(body.data, "KERNEL"); // in its first line
         ct_put(out, "%.*sk%d%s", (int)(name - body.data), body.data, k, name + strlen("KERNEL"));
@@ -155,13 +178,15 @@ static void put_place(ct_text *out, const ct_plan *plan, const ct_node *node) {
 static void put_pointers(ct_text *out, const ct_plan *plan, const ct_kernel *kernel) {
     const char *comma = "";
     for (int i = 0; i < kernel->n_loads; i++) {
-        if (kernel->loads[i].node->op == CT_IOTA) continue;
+        if (kernel->loads[i].node->op == CT_IOTA)
+            continue;
         ct_put_text(out, comma);
         put_place(out, plan, kernel->loads[i].node);
         comma = ", ";
     }
     for (int i = 0; i < kernel->n_members; i++) {
-        if (!kernel->members[i].stored) continue;
+        if (!kernel->members[i].stored)
+            continue;
         ct_put_text(out, comma);
         put_place(out, plan, kernel->members[i].node);
         comma = ", ";
@@ -191,7 +216,8 @@ static void extent(const ct_kernel *kernel, int64_t *count, int64_t *grain) {
 }
 
 static void put_step(ct_text *out, const ct_plan *plan, const rendered *r) {
-    ct_put_text(out, "\n__attribute__((visibility(\"default\")))\nint ctrain_step(const ct_step *s) {\n");
+    ct_put_text(
+        out, "\n__attribute__((visibility(\"default\")))\nint ctrain_step(const ct_step *s) {\n");
     for (int k = 0; k < plan->n_kernels; k++) {
         const ct_kernel *kernel = plan->kernels[k];
         ct_put_text(out, "    // ");
@@ -211,13 +237,14 @@ static void put_step(ct_text *out, const ct_plan *plan, const rendered *r) {
             if (count <= grain) {
                 ct_put(out, "        k%d(p, 0, %lld);\n    }\n", r->function[k], (long long)count);
             } else {
-                ct_put(out, "        s->parallel(s->threads, %lld, %lld, k%d, p);\n    }\n", (long long)count,
-                       (long long)grain, r->function[k]);
+                ct_put(out, "        s->parallel(s->threads, %lld, %lld, k%d, p);\n    }\n",
+                       (long long)count, (long long)grain, r->function[k]);
             }
         }
         ct_put(out, "    if (s->mark) s->mark(s->context, %d);\n", k);
     }
-    if (plan->n_departures > 0) ct_put_text(out, "    // exit versions that could not be written in place\n");
+    if (plan->n_departures > 0)
+        ct_put_text(out, "    // exit versions that could not be written in place\n");
     for (int i = 0; i < plan->n_departures; i++) {
         const ct_departure *departure = &plan->departures[i];
         ct_put(out, "    __builtin_memcpy(s->states[%lld], ", (long long)departure->place.index);
@@ -233,17 +260,22 @@ char *ct_render(const ct_plan *plan, const ct_dialect *dialect, ct_error *error)
     rendered r = {ct_calloc(n, sizeof *r.function), ct_calloc(n, sizeof *r.body)};
     bool ok = r.function != NULL && r.body != NULL;
     if (ok) {
-        ct_put(&out, "/* A training step of ctrain %s: %d kernels and library calls for %d nodes. */\n", CT_VERSION,
-               plan->n_kernels, plan->graph->n_nodes);
-        for (int i = 0; dialect->prelude[i] != NULL; i++) ct_put_text(&out, dialect->prelude[i]);
+        ct_put(&out,
+               "/* A training step of ctrain %s: %d kernels and library calls for %d nodes. */\n",
+               CT_VERSION, plan->n_kernels, plan->graph->n_nodes);
+        for (int i = 0; dialect->prelude[i] != NULL; i++)
+            ct_put_text(&out, dialect->prelude[i]);
         ct_render_operations(&out, plan);
         ok = put_functions(&out, plan, &r);
     }
-    if (ok) put_step(&out, plan, &r);
-    for (int k = 0; r.body != NULL && k < plan->n_kernels; k++) free(r.body[k]);
+    if (ok)
+        put_step(&out, plan, &r);
+    for (int k = 0; r.body != NULL && k < plan->n_kernels; k++)
+        free(r.body[k]);
     free(r.body);
     free(r.function);
-    if (ok && !out.failed) return out.data;
+    if (ok && !out.failed)
+        return out.data;
     free(out.data);
     ct_fail(error, CT_ERR_MEMORY, "render: memory is out for the source of a step");
     return NULL;

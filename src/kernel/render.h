@@ -1,5 +1,5 @@
-/* render.h: a plan as source text. One renderer; what differs between C and the languages of devices is in the
- * dialect. */
+/* render.h: a plan as source text. One renderer; what differs between C and the languages of
+ * devices is in the dialect. */
 #ifndef CT_KERNEL_RENDER_H
 #define CT_KERNEL_RENDER_H
 
@@ -17,7 +17,8 @@ char *ct_render(const ct_plan *plan, const ct_dialect *dialect, ct_error *error)
 
 /* What kernel `index` does, in one line: ops, shape, script lines. */
 void ct_kernel_title(const ct_plan *plan, int index, char *text, size_t size);
-/* Bytes that it reads and writes at least, and floating-point operations (those of contractions). */
+/* Bytes that it reads and writes at least, and floating-point operations (those of contractions).
+ */
 void ct_kernel_work(const ct_plan *plan, int index, double *bytes, double *flops);
 
 #endif

@@ -1,5 +1,5 @@
-/* step.h: what a rendered step is given. The renderer writes the same declaration into every source text, so a
- * change here changes that text and with it the key of every artifact. */
+/* step.h: what a rendered step is given. The renderer writes the same declaration into every source
+ * text, so a change here changes that text and with it the key of every artifact. */
 #ifndef CT_KERNEL_STEP_H
 #define CT_KERNEL_STEP_H
 
