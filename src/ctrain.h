@@ -1,14 +1,15 @@
 /* ctrain.h: the public C interface of ctrain, a deep-learning training runtime.
  *
  * Ownership: functions borrow their arguments and return new references; give a reference back with
- * ct_tensor_free. A function that can fail takes a `ct_error *` last (NULL where the caller does not
- * care), leaves a message in it, and returns NULL or a status other than CT_OK. Nothing here exits,
- * prints or jumps.
+ * ct_tensor_free. A function that can fail takes a `ct_error *` last (NULL where the caller does
+ * not care), leaves a message in it, and returns NULL or a status other than CT_OK. Nothing here
+ * exits, prints or jumps.
  *
- * Threads: a runtime and everything made from it belong to one thread at a time. Two runtimes may be
- * used by two threads. Kernels spread over the CPUs by themselves.
+ * Threads: a runtime and everything made from it belong to one thread at a time. Two runtimes may
+ * be used by two threads. Kernels spread over the CPUs by themselves.
  *
- * Counting: in C everything counts from 0. Extents, strides and offsets are int64_t and in elements.
+ * Counting: in C everything counts from 0. Extents, strides and offsets are int64_t and in
+ * elements.
  */
 #ifndef CTRAIN_H
 #define CTRAIN_H
@@ -32,7 +33,7 @@ extern "C" {
 #define CT_VERSION "0.1.0"
 #define CT_MAX_DIMS 8
 
-/* ---- Errors ------------------------------------------------------------------------------------ */
+/* ---- Errors --------------------------------------------------------------------------------- */
 
 typedef enum ct_status {
     CT_OK = 0,
@@ -53,7 +54,7 @@ typedef struct ct_error {
     char message[2048]; /* always terminated; empty while status is CT_OK */
 } ct_error;
 
-/* ---- Runtime ----------------------------------------------------------------------------------- */
+/* ---- Runtime -------------------------------------------------------------------------------- */
 
 typedef struct ct_runtime ct_runtime;
 
@@ -61,8 +62,8 @@ typedef enum ct_log_level { CT_LOG_WARNING, CT_LOG_INFO, CT_LOG_DEBUG } ct_log_l
 
 /* Every field may be zero: the default is then used. */
 typedef struct ct_config {
-    /* The host's allocator for tensor memory: as realloc with free, bytes == 0 frees. The result must
-     * be aligned to 64 bytes. Default: aligned_alloc. */
+    /* The host's allocator for tensor memory: as realloc with free, bytes == 0 frees. The result
+     * must be aligned to 64 bytes. Default: aligned_alloc. */
     void *(*allocate)(void *context, void *pointer, size_t bytes);
     void *allocate_context;
     /* Receives warnings and notes, a line each, without a newline. Default: standard error. */
@@ -81,7 +82,7 @@ CT_API void ct_interrupt(ct_runtime *runtime);
 CT_API int64_t ct_live_bytes(const ct_runtime *runtime);
 CT_API int64_t ct_peak_bytes(const ct_runtime *runtime);
 
-/* ---- Element types ----------------------------------------------------------------------------- */
+/* ---- Element types -------------------------------------------------------------------------- */
 
 typedef enum ct_dtype {
     CT_BOOL,
@@ -104,41 +105,45 @@ CT_API ct_dtype ct_dtype_from_name(const char *name);
 /* The type two operands meet in, as PyTorch promotes tensors of one or more dimensions. */
 CT_API ct_dtype ct_dtype_promote(ct_dtype a, ct_dtype b);
 
-/* ---- Tensors ----------------------------------------------------------------------------------- */
+/* ---- Tensors -------------------------------------------------------------------------------- */
 
 typedef struct ct_tensor ct_tensor;
 
 /* A copy of host data: `shape` and `strides` of `ndim` entries; strides NULL means C order. */
-CT_API ct_tensor *ct_tensor_copy(ct_runtime *runtime, ct_dtype dtype, int ndim, const int64_t *shape,
-                                 const int64_t *strides, const void *data, ct_error *error);
-/* The host's own memory as a tensor, without a copy. `release(context)` is called when ctrain no longer
- * refers to it. Writing through the tensor writes to that memory. */
-CT_API ct_tensor *ct_tensor_wrap(ct_runtime *runtime, ct_dtype dtype, int ndim, const int64_t *shape,
-                                 const int64_t *strides, void *data, void (*release)(void *context),
-                                 void *context, ct_error *error);
-CT_API ct_tensor *ct_tensor_full(ct_runtime *runtime, ct_dtype dtype, int ndim, const int64_t *shape,
-                                 double value, ct_error *error);
+CT_API ct_tensor *ct_tensor_copy(ct_runtime *runtime, ct_dtype dtype, int ndim,
+                                 const int64_t *shape, const int64_t *strides, const void *data,
+                                 ct_error *error);
+/* The host's own memory as a tensor, without a copy. `release(context)` is called when ctrain no
+ * longer refers to it. Writing through the tensor writes to that memory. */
+CT_API ct_tensor *ct_tensor_wrap(ct_runtime *runtime, ct_dtype dtype, int ndim,
+                                 const int64_t *shape, const int64_t *strides, void *data,
+                                 void (*release)(void *context), void *context, ct_error *error);
+CT_API ct_tensor *ct_tensor_full(ct_runtime *runtime, ct_dtype dtype, int ndim,
+                                 const int64_t *shape, double value, ct_error *error);
 CT_API ct_tensor *ct_tensor_retain(ct_tensor *tensor);
 CT_API void ct_tensor_free(ct_tensor *tensor); /* NULL is allowed */
 
 CT_API ct_dtype ct_tensor_dtype(const ct_tensor *tensor);
 CT_API int ct_tensor_ndim(const ct_tensor *tensor);
-CT_API const int64_t *ct_tensor_shape(const ct_tensor *tensor);   /* ndim entries, owned by the tensor */
+CT_API const int64_t *
+ct_tensor_shape(const ct_tensor *tensor); /* ndim entries, owned by the tensor */
 CT_API const int64_t *ct_tensor_strides(const ct_tensor *tensor); /* likewise */
 CT_API int64_t ct_tensor_numel(const ct_tensor *tensor);
-/* The address of element 0, after waiting for whatever computes it. Valid while the tensor lives; later
- * in-place writes show there. NULL with an error inside a trace. */
+/* The address of element 0, after waiting for whatever computes it. Valid while the tensor lives;
+ * later in-place writes show there. NULL with an error inside a trace. */
 CT_API void *ct_tensor_data(ct_tensor *tensor, ct_error *error);
 /* The value of a tensor with one element. */
 CT_API ct_status ct_tensor_item(ct_tensor *tensor, double *value, ct_error *error);
 
-/* ---- Lua --------------------------------------------------------------------------------------- */
+/* ---- Lua ------------------------------------------------------------------------------------ */
 
-/* Runs Lua source text; `name` is what error messages call it. The message carries the traceback. */
-CT_API ct_status ct_run_string(ct_runtime *runtime, const char *source, const char *name, ct_error *error);
+/* Runs Lua source text; `name` is what error messages call it.
+ * The message carries the traceback. */
+CT_API ct_status ct_run_string(ct_runtime *runtime, const char *source, const char *name,
+                               ct_error *error);
 CT_API ct_status ct_run_file(ct_runtime *runtime, const char *path, ct_error *error);
-/* Calls the global Lua function `name` with tensors; its first n_results results, which must be tensors,
- * are new references in `results`. */
+/* Calls the global Lua function `name` with tensors; its first n_results results, which must be
+ * tensors, are new references in `results`. */
 CT_API ct_status ct_call(ct_runtime *runtime, const char *name, ct_tensor *const *arguments,
                          int n_arguments, ct_tensor **results, int n_results, ct_error *error);
 

@@ -76,8 +76,8 @@ static const char script[] =
 
 /* ---- Parts ---------------------------------------------------------------------------------- */
 
-/* A column of a host matrix goes in as it lies there, and what Lua computes is read where it lies.
- */
+/* A column of a host matrix goes in as it lies there, and what
+ * Lua computes is read where it lies. */
 static void share(ct_runtime *runtime) {
     float matrix[3][4] = {{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}};
     const int64_t shape[1] = {3}, strides[1] = {4};

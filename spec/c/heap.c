@@ -1,4 +1,5 @@
-/* The heap: blocks are aligned, freed ones are reused, and a host allocator that fails is an error, not a crash. */
+/* The heap: blocks are aligned, freed ones are reused, and a host allocator that fails is an error,
+ * not a crash. */
 #include "base/heap.h"
 
 #include <stdio.h>
@@ -34,7 +35,8 @@ int main(void) {
     host h = {0};
     ct_heap *heap = ct_heap_new(host_allocate, &h);
     void *a = ct_heap_take(heap, 1000), *b = ct_heap_take(heap, 0);
-    check(a && b && (uintptr_t)a % CT_ALIGN == 0 && (uintptr_t)b % CT_ALIGN == 0, "blocks are aligned");
+    check(a && b && (uintptr_t)a % CT_ALIGN == 0 && (uintptr_t)b % CT_ALIGN == 0,
+          "blocks are aligned");
     memset(a, 1, 1000 + CT_ALIGN - 1000 % CT_ALIGN);
     check(ct_heap_live(heap) >= 1000, "live bytes are counted");
     ct_heap_give(heap, a, 1000);

@@ -4,8 +4,8 @@
 
 #include "backend/compiler.h"
 
-/* The cache of this user, where nothing else is asked for; false where no home directory is known.
- */
+/* The cache of this user, where nothing else is asked for;
+ * false where no home directory is known. */
 bool ct_store_directory(char path[CT_PATH]);
 
 typedef struct ct_store_file {

@@ -8,8 +8,8 @@ static const struct {
     const char *name;
     size_t size;
 } table[CT_DTYPES] = {
-    [CT_BOOL] = {"bool", 1},       [CT_UINT8] = {"uint8", 1},     [CT_INT8] = {"int8", 1},
-    [CT_INT16] = {"int16", 2},     [CT_INT32] = {"int32", 4},     [CT_INT64] = {"int64", 8},
+    [CT_BOOL] = {"bool", 1},       [CT_UINT8] = {"uint8", 1},       [CT_INT8] = {"int8", 1},
+    [CT_INT16] = {"int16", 2},     [CT_INT32] = {"int32", 4},       [CT_INT64] = {"int64", 8},
     [CT_FLOAT16] = {"float16", 2}, [CT_BFLOAT16] = {"bfloat16", 2}, [CT_FLOAT32] = {"float32", 4},
     [CT_FLOAT64] = {"float64", 8},
 };
@@ -57,11 +57,11 @@ ct_dtype ct_dtype_promote(ct_dtype a, ct_dtype b) {
         return CT_INT16; /* the smallest type that holds both */
     if (a == CT_FLOAT16 && b == CT_BFLOAT16)
         return CT_FLOAT32; /* neither holds the other */
-    return b; /* the order of the enum is the order of promotion otherwise */
+    return b;              /* the order of the enum is the order of promotion otherwise */
 }
 
-/* Rounds a double to a binary format of `mantissa` stored bits and minimum normal exponent `emin`, to nearest,
- * ties to even; the result is exact in a double. */
+/* Rounds a double to a binary format of `mantissa` stored bits and minimum normal exponent `emin`,
+ * to nearest, ties to even; the result is exact in a double. */
 static double round_to(double value, int mantissa, int emin) {
     int exponent;
     frexp(value, &exponent); /* |value| in [2^(exponent-1), 2^exponent) */
@@ -98,7 +98,8 @@ uint16_t ct_bf16_from_f64(double value) {
 }
 
 float ct_f16_to_f32(uint16_t bits) {
-    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31,
+             mantissa = bits & 1023;
     uint32_t result;
     if (exponent == 31)
         result = sign | 0x7f800000 | mantissa << 13;

@@ -1,7 +1,8 @@
-/* heap.h: where tensor memory comes from: the host's allocator, or aligned_alloc, behind a cache of freed
- * blocks, since a training loop asks for the same sizes again and again and fresh pages are slow.
- * Blocks are aligned to CT_ALIGN bytes and padded to a multiple of it, so that a vector may read past
- * the last element. Small bookkeeping goes through ct_malloc, which the tests can make fail. */
+/* heap.h: where tensor memory comes from: the host's allocator, or aligned_alloc, behind a cache of
+ * freed blocks, since a training loop asks for the same sizes again and again and fresh pages are
+ * slow. Blocks are aligned to CT_ALIGN bytes and padded to a multiple of it, so that a vector may
+ * read past the last element. Small bookkeeping goes through ct_malloc, which the tests can make
+ * fail. */
 #ifndef CT_BASE_HEAP_H
 #define CT_BASE_HEAP_H
 
@@ -22,7 +23,8 @@ int64_t ct_heap_live(const ct_heap *heap);
 int64_t ct_heap_peak(const ct_heap *heap);
 void ct_heap_reset_peak(ct_heap *heap);
 
-/* malloc, realloc, calloc and strdup that fault injection reaches. Memory is returned with free(). */
+/* malloc, realloc, calloc and strdup that fault injection
+ * reaches. Memory is returned with free(). */
 void *ct_malloc(size_t bytes);
 void *ct_calloc(size_t count, size_t bytes);
 void *ct_realloc(void *pointer, size_t bytes);

@@ -8,19 +8,22 @@
 
 ct_status ct_shape_set(ct_shape *shape, int ndim, const int64_t *dims, ct_error *error) {
     if (ndim < 0 || ndim > CT_MAX_DIMS)
-        return ct_fail(error, CT_ERR_SHAPE, "%d dimensions: a tensor has at most %d", ndim, CT_MAX_DIMS);
+        return ct_fail(error, CT_ERR_SHAPE, "%d dimensions: a tensor has at most %d", ndim,
+                       CT_MAX_DIMS);
     int64_t numel = 1;
     bool empty = false;
     for (int d = 0; d < ndim; d++) {
         if (dims[d] < 0)
-            return ct_fail(error, CT_ERR_SHAPE, "dimension %d has extent %lld: an extent is 0 or more", d + 1,
+            return ct_fail(error, CT_ERR_SHAPE,
+                           "dimension %d has extent %lld: an extent is 0 or more", d + 1,
                            (long long)dims[d]);
         empty |= dims[d] == 0;
     }
     /* the largest element is 8 bytes; 16 leaves room for offsets */
     for (int d = 0; d < ndim && !empty; d++)
         if (__builtin_mul_overflow(numel, dims[d], &numel) || numel > INT64_MAX / 16)
-            return ct_fail(error, CT_ERR_MEMORY, "the extents multiply to more elements than memory can number");
+            return ct_fail(error, CT_ERR_MEMORY,
+                           "the extents multiply to more elements than memory can number");
     ct_shape result = {.ndim = ndim}; /* dims may be shape's own */
     for (int d = 0; d < ndim; d++)
         result.dim[d] = dims[d];
@@ -49,7 +52,8 @@ const char *ct_shape_text(const ct_shape *shape, char text[CT_SHAPE_TEXT]) {
     return text;
 }
 
-ct_status ct_shape_broadcast(const ct_shape *a, const ct_shape *b, ct_shape *result, ct_error *error) {
+ct_status ct_shape_broadcast(const ct_shape *a, const ct_shape *b, ct_shape *result,
+                             ct_error *error) {
     int ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
     int64_t dims[CT_MAX_DIMS];
     for (int d = 0; d < ndim; d++) {
@@ -58,9 +62,11 @@ ct_status ct_shape_broadcast(const ct_shape *a, const ct_shape *b, ct_shape *res
         if (x != y && x != 1 && y != 1) {
             char ta[CT_SHAPE_TEXT], tb[CT_SHAPE_TEXT];
             return ct_fail(error, CT_ERR_SHAPE,
-                           "shapes %s and %s do not broadcast: dimension %d has %lld against %lld (equal, or one "
+                           "shapes %s and %s do not broadcast: dimension %d has %lld against %lld "
+                           "(equal, or one "
                            "of them 1, was expected)",
-                           ct_shape_text(a, ta), ct_shape_text(b, tb), d + 1, (long long)x, (long long)y);
+                           ct_shape_text(a, ta), ct_shape_text(b, tb), d + 1, (long long)x,
+                           (long long)y);
         }
         dims[d] = x == 1 ? y : x;
     }
@@ -149,7 +155,8 @@ bool ct_view_is_bijection(const ct_view *view, int64_t numel) {
     return lowest == 0;
 }
 
-ct_status ct_view_expand(const ct_view *view, const ct_shape *shape, ct_view *result, ct_error *error) {
+ct_status ct_view_expand(const ct_view *view, const ct_shape *shape, ct_view *result,
+                         ct_error *error) {
     int lead = shape->ndim - view->shape.ndim;
     ct_view wide = {.shape = *shape, .offset = view->offset};
     bool fits = lead >= 0;
@@ -161,7 +168,8 @@ ct_status ct_view_expand(const ct_view *view, const ct_shape *shape, ct_view *re
     if (!fits) {
         char from[CT_SHAPE_TEXT], to[CT_SHAPE_TEXT];
         return ct_fail(error, CT_ERR_SHAPE,
-                       "a tensor of shape %s does not expand to %s: only extents of 1 can grow, and new dimensions "
+                       "a tensor of shape %s does not expand to %s: only extents of 1 can grow, "
+                       "and new dimensions "
                        "come in front",
                        ct_shape_text(&view->shape, from), ct_shape_text(shape, to));
     }
@@ -204,14 +212,16 @@ ct_view ct_view_insert(const ct_view *view, int axis) {
         result.stride[d] = view->stride[d - 1];
     }
     result.shape.dim[axis] = 1;
-    result.stride[axis] = axis + 1 < result.shape.ndim ? result.stride[axis + 1] * result.shape.dim[axis + 1] : 1;
+    result.stride[axis] =
+        axis + 1 < result.shape.ndim ? result.stride[axis + 1] * result.shape.dim[axis + 1] : 1;
     return result;
 }
 
 ct_view ct_view_diagonal(const ct_view *view, int64_t shift, int a, int b) {
     int64_t rows = view->shape.dim[a], columns = view->shape.dim[b];
     int64_t first_row = shift < 0 ? -shift : 0, first_column = shift > 0 ? shift : 0;
-    int64_t count = rows - first_row < columns - first_column ? rows - first_row : columns - first_column;
+    int64_t count =
+        rows - first_row < columns - first_column ? rows - first_row : columns - first_column;
     if (count < 0)
         count = 0;
     int64_t stride = view->stride[a] + view->stride[b];
@@ -232,7 +242,8 @@ bool ct_view_reshape(const ct_view *view, const ct_shape *shape, ct_view *result
         result->offset = view->offset;
         return true;
     }
-    /* Runs of old dimensions that lie like one are matched with runs of new ones of the same product. */
+    /* Runs of old dimensions that lie like one are matched with runs of new ones of the same
+     * product. */
     ct_view made = {.shape = *shape, .offset = view->offset};
     int64_t extents[CT_MAX_DIMS], strides[CT_MAX_DIMS];
     int n = 0;
@@ -268,7 +279,7 @@ bool ct_view_reshape(const ct_view *view, const ct_shape *shape, ct_view *result
         old = old_end;
         new = new_end;
     }
-    for (; new < shape->ndim; new++) /* what is left has extent 1 */
+    for (; new < shape->ndim; new ++) /* what is left has extent 1 */
         made.stride[new] = 1;
     *result = made;
     return true;

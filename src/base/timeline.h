@@ -6,8 +6,8 @@
 
 #include "ctrain.h"
 
-/* The file begins empty, and is complete when the process ends (one cut short can still be shown).
- */
+/* The file begins empty, and is complete when the process ends
+ * (one cut short can still be shown). */
 ct_status ct_timeline_open(const char *path, ct_error *error);
 bool ct_timeline_on(void);
 void ct_timeline_event(const char *name, const char *category, double begin, double end);

@@ -52,8 +52,8 @@ void ct_lua_link_release(ct_lua_link *link);
 /* error.c: the only place that raises. Messages read "script.lua:12: function: what was wrong". */
 int ct_lua_raise(lua_State *L, const char *function, const char *format, ...) CT_PRINTF(3, 4);
 int ct_lua_raise_error(lua_State *L, const char *function, const ct_error *error);
-/* Keeps the error value on top, popping it, for the ct_lua_raise_error that follows a CT_ERR_LUA.
- */
+/* Keeps the error value on top, popping it, for the
+ * ct_lua_raise_error that follows a CT_ERR_LUA. */
 void ct_lua_keep_error(lua_State *L);
 ct_line ct_lua_where(void *bind); /* the runtime's hook */
 /* "a number (3.5)", "a tensor [float32 2x3]": the value for a message. */
@@ -69,8 +69,8 @@ const char *ct_lua_nearest_key(lua_State *L, int table, const char *wrong, char 
 
 /* args.c: arguments, each with a message that names function and argument. */
 bool ct_lua_scalar(lua_State *L, int index, ct_scalar *value); /* false: not a number */
-/* Whether a number lies in the range of an integer type; bool and floating types hold every number.
- */
+/* Whether a number lies in the range of an integer type; bool
+ * and floating types hold every number. */
 bool ct_lua_fits(ct_scalar value, ct_dtype dtype);
 int64_t ct_lua_integer(lua_State *L, int index, const char *function, const char *argument);
 int64_t ct_lua_integer_or(lua_State *L, int index, const char *function, const char *argument,
@@ -126,8 +126,8 @@ void ct_lua_operand(lua_State *L, int index, const char *function, const char *a
                     const ct_tensor *other, ct_operand *operand);
 ct_node *ct_operand_node(ct_lua_call *call, const ct_operand *operand);
 
-/* convert.c: a tensor from a number, boolean, nested table or tensor; CT_DTYPES: the natural type.
- */
+/* convert.c: a tensor from a number, boolean, nested table or
+ * tensor; CT_DTYPES: the natural type. */
 void ct_lua_push_converted(lua_State *L, int index, const char *function, ct_dtype dtype);
 void ct_lua_push_scalar(lua_State *L, ct_scalar value, ct_dtype dtype);
 /* Reads an FFI integer or pointer (LuaJIT); false elsewhere. */

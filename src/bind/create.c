@@ -112,8 +112,8 @@ static int full_like(lua_State *L) {
     return fill(L, "full_like", &like->view.shape, value, &c);
 }
 
-/* arange(stop), arange(start, stop, step): start + i * step below stop; int64 where all are whole
- */
+/* arange(stop), arange(start, stop, step): start + i * step
+ * below stop; int64 where all are whole */
 static int arange(lua_State *L) {
     int n = 0;
     double number[3] = {0, 0, 1};

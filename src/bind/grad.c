@@ -161,8 +161,7 @@ static int requires_grad(lua_State *L) {
     return 1;
 }
 
-/* ---- Functions with a gradient of their own
- * ---------------------------------------------------------- */
+/* ---- Functions with a gradient of their own ------------------------------------------------- */
 
 typedef struct lua_gradient {
     ct_lua_link *link;

@@ -84,8 +84,8 @@ static int file_commit(lua_State *L) {
     return status == CT_OK ? 0 : ct_lua_raise_error(L, box->where, &error);
 }
 
-/* Writes the elements of a strided array in C order; a constant that has no buffer has strides 0.
- */
+/* Writes the elements of a strided array in C order; a
+ * constant that has no buffer has strides 0. */
 static void pack(const ct_array *array, char *to) {
     int64_t index[CT_MAX_DIMS] = {0}, at = 0, size = (int64_t)ct_dtype_size(array->dtype);
     int ndim = array->shape.ndim;
@@ -319,8 +319,8 @@ static int file_get(lua_State *L) {
     return problem ? lua_error(L) : 1;
 }
 
-/* file:set(object, name, value): a string, a boolean, a number (float64), or a list of one string
- */
+/* file:set(object, name, value): a string, a boolean, a number
+ * (float64), or a list of one string */
 static int file_set(lua_State *L) {
     ct_error error = {.status = CT_OK};
     h5_box *box = to_file(L);

@@ -17,8 +17,7 @@ static const struct ct_lua_file *find_file(const char *name) {
 }
 
 /* core.source("ctrain/nn/init.lua"): the text of a file that the library carries, or nil */
-static int source(lua_State *L)
-{
+static int source(lua_State *L) {
     const struct ct_lua_file *file = find_file(luaL_checkstring(L, 1));
     if (file)
         lua_pushlstring(L, file->text, file->size);
@@ -27,8 +26,7 @@ static int source(lua_State *L)
     return 1;
 }
 
-static int open_core(lua_State *L)
-{
+static int open_core(lua_State *L) {
     luaopen_ctrain_core(L);
     lua_pushcfunction(L, source);
     lua_setfield(L, -2, "source");

@@ -18,7 +18,7 @@ static void read_reduction(lua_State *L, const char *function, reduction *r) {
     ct_lua_spread_options(L, 2, function, options);
     bool empty = lua_istable(L, 2) && lua_rawlen(L, 2) == 0;
     r->given = !lua_isnil(L, 2) && !empty; /* {} names none, and so all */
-    if (ct_lua_is_options(L, 3)) { /* sum(2, {keepdim = true}) */
+    if (ct_lua_is_options(L, 3)) {         /* sum(2, {keepdim = true}) */
         ct_lua_check_options(L, 3, function, options + 1);
         lua_getfield(L, 3, "keepdim");
         lua_replace(L, 3);

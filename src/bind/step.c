@@ -1,9 +1,10 @@
-/* step.c: the short way into a recorded step whose arguments are plain tensors: two calls from Lua, no tables. */
+/* step.c: the short way into a recorded step whose arguments are plain tensors: two calls from Lua,
+ * no tables. */
 #include "bind/bind.h"
 #include "bind/trace.h"
 
-/* trace:accepts(...): whether the arguments are what it was recorded with, none of them twice, and gradients are
- * enabled or not as they were then */
+/* trace:accepts(...): whether the arguments are what it was recorded with, none of them twice, and
+ * gradients are enabled or not as they were then */
 static int step_accepts(lua_State *L) {
     const ct_lua_trace *box = ct_lua_live_trace(L, 1, false);
     const ct_trace *trace = box->trace;
@@ -14,7 +15,8 @@ static int step_accepts(lua_State *L) {
         const ct_node *input = trace->inputs[i];
         const ct_tensor *tensor = seen[i] = ct_lua_to_tensor(L, i + 2);
         fits = tensor && tensor->dtype == input->dtype &&
-               ct_shape_equal(&tensor->view.shape, &input->shape) && !ct_tensor_requires_grad(tensor);
+               ct_shape_equal(&tensor->view.shape, &input->shape) &&
+               !ct_tensor_requires_grad(tensor);
         for (int j = 0; j < i && fits; j++)
             fits = seen[j] != tensor;
     }

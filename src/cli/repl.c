@@ -93,8 +93,8 @@ static bool history_path(char path[4096]) {
     return true;
 }
 
-/* One line without its newline, to be freed; NULL at the end of input, and where Ctrl-C ended it.
- */
+/* One line without its newline, to be freed; NULL at the end
+ * of input, and where Ctrl-C ended it. */
 static char *read_line(const char *text, bool terminal) {
     if (terminal) {
         reading = 1;

@@ -1,5 +1,6 @@
-/* elementwise.c: element-wise operations and copies. The result is written in C order, in parts that threads
- * share; what a loop cannot read as it lies is collected a chunk at a time in a buffer on the stack. */
+/* elementwise.c: element-wise operations and copies. The result is written in C order, in parts
+ * that threads share; what a loop cannot read as it lies is collected a chunk at a time in a buffer
+ * on the stack. */
 #include "eager/elementwise.h"
 
 #include <string.h>
@@ -8,7 +9,9 @@
 #include "base/threads.h"
 #include "eager/eager.h"
 
-static int log2_size(ct_dtype dtype) { return __builtin_ctz((unsigned)ct_dtype_size(dtype)); }
+static int log2_size(ct_dtype dtype) {
+    return __builtin_ctz((unsigned)ct_dtype_size(dtype));
+}
 
 ct_reader ct_reader_of(const ct_loops *loops, const ct_array *array, ct_dtype as) {
     ct_reader reader = {*array, as, log2_size(array->dtype), loops};
@@ -18,7 +21,8 @@ ct_reader ct_reader_of(const ct_loops *loops, const ct_array *array, ct_dtype as
 
 bool ct_reader_is_direct(const ct_reader *reader) {
     const ct_array *a = &reader->array;
-    return a->dtype == reader->as && (a->shape.ndim == 0 || (a->shape.ndim == 1 && a->stride[0] == 1));
+    return a->dtype == reader->as &&
+           (a->shape.ndim == 0 || (a->shape.ndim == 1 && a->stride[0] == 1));
 }
 
 /* Where a walk over the runs of the last dimension stands. */
@@ -72,14 +76,17 @@ static const void *periodic(const ct_reader *reader, const walk *w, int64_t n, c
     return to;
 }
 
-const void *ct_reader_get(const ct_reader *reader, int64_t begin, int64_t n, void *scratch, void *raw) {
+const void *ct_reader_get(const ct_reader *reader, int64_t begin, int64_t n, void *scratch,
+                          void *raw) {
     const ct_array *a = &reader->array;
     bool same = a->dtype == reader->as;
     const char *data = a->data;
     int size = reader->size, last = a->shape.ndim - 1;
     int64_t stride = last >= 0 ? a->stride[last] : 0;
-    walk w = last == 0 ? (walk){.offset = begin * stride, .left = a->shape.dim[0] - begin, .index = {begin}}
-                       : walk_from(a, begin);
+    walk w =
+        last == 0
+            ? (walk){.offset = begin * stride, .left = a->shape.dim[0] - begin, .index = {begin}}
+            : walk_from(a, begin);
     const void *found;
     if (w.left >= n && (stride == 1 || n == 1)) {
         found = data + w.offset * ((int64_t)1 << size);
@@ -90,7 +97,8 @@ const void *ct_reader_get(const ct_reader *reader, int64_t begin, int64_t n, voi
         found = to;
         for (int64_t done = 0;;) {
             int64_t run = n - done < w.left ? n - done : w.left;
-            reader->loops->gather[size](to + (done << size), data + w.offset * ((int64_t)1 << size), stride, run);
+            reader->loops->gather[size](to + (done << size), data + w.offset * ((int64_t)1 << size),
+                                        stride, run);
             done += run;
             if (done == n)
                 break;
@@ -105,7 +113,7 @@ const void *ct_reader_get(const ct_reader *reader, int64_t begin, int64_t n, voi
     return scratch;
 }
 
-/* ---- Operations --------------------------------------------------------------------------------------- */
+/* ---- Operations ----------------------------------------------------------------------------- */
 
 typedef struct operation {
     const ct_loops *loops;
@@ -183,7 +191,8 @@ ct_status ct_eager_elementwise(ct_runtime *runtime, const ct_node *node, const c
     op.stored = out->dtype;
     op.loop = loop_of(loops, node->op, op.computed);
     if (!op.loop)
-        return ct_fail(error, CT_ERR_DTYPE, "%s: has no meaning for %s", info->name, ct_dtype_name(op.computed));
+        return ct_fail(error, CT_ERR_DTYPE, "%s: has no meaning for %s", info->name,
+                       ct_dtype_name(op.computed));
     op.direct = compares || op.stored == op.computed;
     for (int i = 0; i < op.n_sources; i++) {
         op.source[i] = ct_reader_of(loops, &sources[i], selects && i == 0 ? CT_BOOL : op.computed);
@@ -195,11 +204,12 @@ ct_status ct_eager_elementwise(ct_runtime *runtime, const ct_node *node, const c
     int64_t numel = ct_shape_numel(&out->shape);
     ct_parallel(runtime->threads, numel, grain_of(node->op), operation_part, &op);
     if (op.failed)
-        return ct_fail(error, CT_ERR_ARGUMENT, "%s: division by zero in %s", info->name, ct_dtype_name(op.computed));
+        return ct_fail(error, CT_ERR_ARGUMENT, "%s: division by zero in %s", info->name,
+                       ct_dtype_name(op.computed));
     return CT_OK;
 }
 
-/* ---- Copies -------------------------------------------------------------------------------------------- */
+/* ---- Copies --------------------------------------------------------------------------------- */
 
 typedef struct copy {
     const ct_loops *loops;
@@ -215,7 +225,8 @@ static void copy_part(void *context, int64_t begin, int64_t end) {
     char *out = c->out.data;
     if (c->flat && ct_reader_is_direct(&c->source)) {
         const char *in = c->source.array.data;
-        memcpy(out + (begin << c->out_size), in + (begin << c->out_size), (size_t)(end - begin) << c->out_size);
+        memcpy(out + (begin << c->out_size), in + (begin << c->out_size),
+               (size_t)(end - begin) << c->out_size);
         return;
     }
     int last = c->out.shape.ndim - 1;
@@ -232,7 +243,8 @@ static void copy_part(void *context, int64_t begin, int64_t end) {
             if (n > w.left)
                 n = w.left;
             const void *got = ct_reader_get(&c->source, begin, n, scratch, raw);
-            c->loops->scatter[c->out_size](out + w.offset * ((int64_t)1 << c->out_size), got, stride, n);
+            c->loops->scatter[c->out_size](out + w.offset * ((int64_t)1 << c->out_size), got,
+                                           stride, n);
             w.offset += n * stride;
             w.left -= n;
             if (last >= 0)
@@ -244,8 +256,8 @@ static void copy_part(void *context, int64_t begin, int64_t end) {
     }
 }
 
-/* A copy that turns rows into columns, by tiles that fit the nearest cache: out's last dimension has stride 1, the
- * source's dimension `rows` has. */
+/* A copy that turns rows into columns, by tiles that fit the nearest cache: out's last dimension
+ * has stride 1, the source's dimension `rows` has. */
 #define TILE 32
 typedef struct transposition {
     const ct_loops *loops;
@@ -264,7 +276,8 @@ static void transpose_part(void *context, int64_t begin, int64_t end) {
         rest /= t->row_tiles;
         int64_t column = rest % t->column_tiles * TILE;
         rest /= t->column_tiles;
-        int64_t to = row * t->out.stride[t->rows] + column, from = row + column * t->in.stride[last];
+        int64_t to = row * t->out.stride[t->rows] + column,
+                from = row + column * t->in.stride[last];
         for (int d = last - 1; d >= 0; d--) {
             if (d == t->rows)
                 continue;
@@ -323,7 +336,8 @@ static void sort_by_stride(ct_array arrays[2]) {
     }
 }
 
-ct_status ct_eager_copy(ct_runtime *runtime, const ct_array *out, const ct_array *in, ct_error *error) {
+ct_status ct_eager_copy(ct_runtime *runtime, const ct_array *out, const ct_array *in,
+                        ct_error *error) {
     (void)error;
     int64_t numel = ct_shape_numel(&out->shape);
     if (numel == 0)

@@ -31,8 +31,7 @@ static void offsets_of(const ct_array *const *arrays, int n, int64_t number, int
     }
 }
 
-/* ---- Checking
- * ---------------------------------------------------------------------------------------- */
+/* ---- Checking ------------------------------------------------------------------------------- */
 
 typedef struct check_job {
     ct_array index;
@@ -97,8 +96,7 @@ static ct_status check(ct_runtime *runtime, const char *name, const ct_array *in
                    (long long)load(index->dtype, index->data, offset), position, (long long)extent);
 }
 
-/* ---- Gather
- * ------------------------------------------------------------------------------------------ */
+/* ---- Gather --------------------------------------------------------------------------------- */
 
 typedef struct index_job {
     ct_array
@@ -174,8 +172,7 @@ static ct_status gather(ct_runtime *runtime, int axis, const ct_array *out, cons
     return CT_OK;
 }
 
-/* ---- Scatter-add
- * ------------------------------------------------------------------------------------- */
+/* ---- Scatter-add ---------------------------------------------------------------------------- */
 
 /* Targets of different columns (positions without the axis) never meet, so threads share out
  * columns; where there are few, they share out the axis, and each takes the source's elements that
@@ -334,8 +331,7 @@ ct_status ct_eager_index(ct_runtime *runtime, const ct_node *node, const ct_arra
     }
 }
 
-/* ---- Nonzero
- * ----------------------------------------------------------------------------------------- */
+/* ---- Nonzero -------------------------------------------------------------------------------- */
 
 static bool is_nonzero(const ct_array *in, int64_t at) {
     switch (in->dtype) {

@@ -14,8 +14,8 @@ static const struct {
 
 static int best(void) {
     __builtin_cpu_init();
-    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-              __builtin_cpu_supports("bmi");
+    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+              __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("bmi");
     bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
               __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
               __builtin_cpu_supports("avx512vl");
@@ -29,7 +29,9 @@ static const struct {
     const ct_loops *loops;
 } builds[] = {{"base", &ct_loops_base}};
 
-static int best(void) { return 0; }
+static int best(void) {
+    return 0;
+}
 #endif
 
 /* Several threads may find the answer at once: it is the same one. */
@@ -47,6 +49,10 @@ static int chosen(void) {
     return now;
 }
 
-const ct_loops *ct_loops_get(void) { return builds[chosen()].loops; }
+const ct_loops *ct_loops_get(void) {
+    return builds[chosen()].loops;
+}
 
-const char *ct_loops_isa(void) { return builds[chosen()].name; }
+const char *ct_loops_isa(void) {
+    return builds[chosen()].name;
+}

@@ -238,8 +238,7 @@ static ct_status multiply(ct_runtime *runtime, product *p) {
     return p->status;
 }
 
-/* ---- Operands that no library takes as they lie
- * ---------------------------------------------------- */
+/* ---- Operands that no library takes as they lie --------------------------------------------- */
 
 typedef struct scratch {
     void *data;

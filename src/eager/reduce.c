@@ -1,6 +1,7 @@
-/* reduce.c: reductions and cumulative sums. What is combined with what is said by graph/reduce.h; this file finds the
- * elements and shares the work: a task is one block of one result, or of a strip of neighbouring results where the
- * elements of each lie far apart. Blocks' results go to a table (block, result), which is combined at the end. */
+/* reduce.c: reductions and cumulative sums. What is combined with what is said by graph/reduce.h;
+ * this file finds the elements and shares the work: a task is one block of one result, or of a
+ * strip of neighbouring results where the elements of each lie far apart. Blocks' results go to a
+ * table (block, result), which is combined at the end. */
 #include <string.h>
 
 #include "base/error.h"
@@ -12,7 +13,8 @@
 typedef struct reduction {
     const ct_loops *loops;
     const ct_reduction *steps;
-    ct_array kept, reduced; /* the dimensions of the source that stay, and those that go; coalesced */
+    ct_array kept,
+        reduced; /* the dimensions of the source that stay, and those that go; coalesced */
     ct_dtype from, computed;
     int64_t from_size, size; /* bytes of an element of the source, of a result */
     int64_t results, elements, blocks, strips;
@@ -52,7 +54,8 @@ static void rows_part(void *context, int64_t begin, int64_t end) {
 /* Rows of so few elements are turned into columns first: each element is a lane of its own. */
 #define SHORT 32
 
-/* Results of one block each, from elements that lie as they are computed with, the same distance apart. */
+/* Results of one block each, from elements that lie as they are computed with, the same distance
+ * apart. */
 static void flat_part(void *context, int64_t begin, int64_t end) {
     const reduction *r = context;
     int64_t stride = r->kept.shape.ndim ? r->kept.stride[0] : 0;
@@ -61,18 +64,20 @@ static void flat_part(void *context, int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; i += CT_STRIP) {
             int64_t width = end - i < CT_STRIP ? end - i : CT_STRIP;
             r->loops->transpose[__builtin_ctzll((uint64_t)r->size)](
-                lanes, CT_STRIP, (const char *)r->reduced.data + i * stride * r->size, stride, r->elements, width);
+                lanes, CT_STRIP, (const char *)r->reduced.data + i * stride * r->size, stride,
+                r->elements, width);
             r->steps->fold(lanes, r->elements, width, r->table + i * r->size);
         }
         return;
     }
-    r->steps->block((const char *)r->reduced.data + begin * stride * r->size, stride, r->elements, end - begin,
-                    r->table + begin * r->size);
+    r->steps->block((const char *)r->reduced.data + begin * stride * r->size, stride, r->elements,
+                    end - begin, r->table + begin * r->size);
 }
 
-/* The next `count` elements of every column of a strip, as they are computed with, CT_STRIP apart. */
-static void collect_rows(const reduction *r, const char *data, int64_t first, int64_t count, int64_t width,
-                         char *rows) {
+/* The next `count` elements of every column of a strip, as
+ * they are computed with, CT_STRIP apart. */
+static void collect_rows(const reduction *r, const char *data, int64_t first, int64_t count,
+                         int64_t width, char *rows) {
     for (int64_t i = 0; i < count; i++) {
         const char *row = data + offset_of(&r->reduced, first + i) * r->from_size;
         char *to = rows + i * CT_STRIP * r->size;
@@ -96,12 +101,14 @@ static void columns_part(void *context, int64_t begin, int64_t end) {
         int64_t column = strip % strips * CT_STRIP, outer = strip / strips;
         int64_t width = columns - column < CT_STRIP ? columns - column : CT_STRIP;
         int64_t result = outer * columns + column;
-        const char *data = (const char *)r->reduced.data + offset_of(&r->kept, result) * r->from_size;
+        const char *data =
+            (const char *)r->reduced.data + offset_of(&r->kept, result) * r->from_size;
         for (int64_t i = 0; i < n; i += CT_LANES) {
             int64_t count = n - i < CT_LANES ? n - i : CT_LANES, first = block * CT_BLOCK + i;
             if (as_they_lie) {
                 int64_t stride = r->reduced.stride[0];
-                r->steps->rows(lanes, data + first * stride * r->size, stride, count, width, i == 0);
+                r->steps->rows(lanes, data + first * stride * r->size, stride, count, width,
+                               i == 0);
             } else {
                 collect_rows(r, data, first, count, width, rows);
                 r->steps->rows(lanes, rows, CT_STRIP, count, width, i == 0);
@@ -120,10 +127,12 @@ static void combine_part(void *context, int64_t begin, int64_t end) {
     for (int64_t block = 0; block < r->blocks; block++) {
         stack[depth++] = block;
         for (int64_t count = block + 1; count % 2 == 0; count /= 2, depth--)
-            r->steps->combine(table + stack[depth - 2] * row, table + stack[depth - 1] * row, end - begin);
+            r->steps->combine(table + stack[depth - 2] * row, table + stack[depth - 1] * row,
+                              end - begin);
     }
     for (; depth > 1; depth--)
-        r->steps->combine(table + stack[depth - 2] * row, table + stack[depth - 1] * row, end - begin);
+        r->steps->combine(table + stack[depth - 2] * row, table + stack[depth - 1] * row,
+                          end - begin);
 }
 
 /* The source's dimensions that are reduced, or those that are not. */
@@ -152,8 +161,10 @@ static void reduce_into_table(ct_runtime *runtime, reduction *r) {
         int64_t columns = r->kept.shape.dim[kept - 1];
         r->strips = r->results / columns * ((columns + CT_STRIP - 1) / CT_STRIP);
         int64_t width = columns < CT_STRIP ? columns : CT_STRIP;
-        ct_parallel(runtime->threads, r->strips * r->blocks, grain_of(block * width), columns_part, r);
-    } else if (side_by_side && reduced <= 1 && kept <= 1 && r->blocks == 1 && r->from == r->computed) {
+        ct_parallel(runtime->threads, r->strips * r->blocks, grain_of(block * width), columns_part,
+                    r);
+    } else if (side_by_side && reduced <= 1 && kept <= 1 && r->blocks == 1 &&
+               r->from == r->computed) {
         ct_parallel(runtime->threads, r->results, grain_of(block), flat_part, r);
     } else {
         ct_parallel(runtime->threads, r->results * r->blocks, grain_of(block), rows_part, r);
@@ -163,7 +174,8 @@ static void reduce_into_table(ct_runtime *runtime, reduction *r) {
 }
 
 /* Reductions of nothing: 0, 1, or an error. */
-static ct_status reduce_nothing(ct_runtime *runtime, const ct_node *node, const ct_array *out, ct_error *error) {
+static ct_status reduce_nothing(ct_runtime *runtime, const ct_node *node, const ct_array *out,
+                                ct_error *error) {
     if (node->op != CT_SUM && node->op != CT_PROD)
         return ct_fail(error, CT_ERR_SHAPE, "%s: over a dimension of extent 0, which has none",
                        ct_op_table[node->op].name);
@@ -173,7 +185,7 @@ static ct_status reduce_nothing(ct_runtime *runtime, const ct_node *node, const 
     return ct_eager_copy(runtime, out, &in, error);
 }
 
-/* ---- Places of the largest and the smallest ------------------------------------------------------------ */
+/* ---- Places of the largest and the smallest ------------------------------------------------- */
 
 typedef struct search {
     reduction r;
@@ -225,8 +237,10 @@ ct_status ct_eager_reduce(ct_runtime *runtime, const ct_node *node, const ct_arr
         ct_parallel(runtime->threads, r.results, grain_of(r.elements), search_part, &s);
         return CT_OK;
     }
-    static const uint8_t number[CT_OPS] = {
-        [CT_SUM] = CT_REDUCE_SUM, [CT_PROD] = CT_REDUCE_PROD, [CT_MAX] = CT_REDUCE_MAX, [CT_MIN] = CT_REDUCE_MIN};
+    static const uint8_t number[CT_OPS] = {[CT_SUM] = CT_REDUCE_SUM,
+                                           [CT_PROD] = CT_REDUCE_PROD,
+                                           [CT_MAX] = CT_REDUCE_MAX,
+                                           [CT_MIN] = CT_REDUCE_MIN};
     r.steps = &r.loops->reduction[number[node->op]][r.computed];
 
     int64_t bytes = r.blocks * r.results * r.size;
@@ -247,7 +261,7 @@ ct_status ct_eager_reduce(ct_runtime *runtime, const ct_node *node, const ct_arr
     return status;
 }
 
-/* ---- Cumulative sums: one line after the other, element by element -------------------------------------- */
+/* ---- Cumulative sums: one line after the other, element by element -------------------------- */
 
 typedef struct scan {
     const ct_loops *loops;
@@ -272,8 +286,10 @@ static void lines_part(void *context, int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; line++) {
         _Alignas(8) char carry[8] = {0};
         for (int64_t i = 0; i < s->extent; i += CT_CHUNK) {
-            int64_t n = s->extent - i < CT_CHUNK ? s->extent - i : CT_CHUNK, at = line * s->extent + i;
-            s->loops->scan[s->computed](sums, ct_reader_get(&s->source, at, n, scratch, raw), n, i == 0, carry);
+            int64_t n = s->extent - i < CT_CHUNK ? s->extent - i : CT_CHUNK,
+                    at = line * s->extent + i;
+            s->loops->scan[s->computed](sums, ct_reader_get(&s->source, at, n, scratch, raw), n,
+                                        i == 0, carry);
             store(s, at, sums, n);
         }
     }
@@ -285,7 +301,8 @@ static void strips_part(void *context, int64_t begin, int64_t end) {
     _Alignas(64) char scratch[CT_CHUNK * 8], raw[CT_CHUNK * 8], sums[CT_CHUNK * 8];
     int64_t strips = (s->inner + CT_CHUNK - 1) / CT_CHUNK;
     for (int64_t task = begin; task < end; task++) {
-        int64_t column = task % strips * CT_CHUNK, first = task / strips * s->extent * s->inner + column;
+        int64_t column = task % strips * CT_CHUNK,
+                first = task / strips * s->extent * s->inner + column;
         int64_t n = s->inner - column < CT_CHUNK ? s->inner - column : CT_CHUNK;
         for (int64_t i = 0; i < s->extent; i++) {
             int64_t at = first + i * s->inner;
@@ -305,7 +322,8 @@ ct_status ct_eager_scan(ct_runtime *runtime, const ct_node *node, const ct_array
     int64_t numel = ct_shape_numel(&out->shape);
     if (numel == 0)
         return CT_OK;
-    scan s = {.loops = ct_loops_get(), .stored = out->dtype, .out = out->data, .extent = 1, .inner = 1};
+    scan s = {
+        .loops = ct_loops_get(), .stored = out->dtype, .out = out->data, .extent = 1, .inner = 1};
     s.computed = ct_computed(out->dtype);
     s.source = ct_reader_of(s.loops, &sources[0], s.computed);
     if (out->shape.ndim > 0)
@@ -315,9 +333,10 @@ ct_status ct_eager_scan(ct_runtime *runtime, const ct_node *node, const ct_array
     if (s.inner == 1) {
         ct_parallel(runtime->threads, numel / s.extent, grain_of(s.extent), lines_part, &s);
     } else {
-        int64_t strips = (s.inner + CT_CHUNK - 1) / CT_CHUNK, width = s.inner < CT_CHUNK ? s.inner : CT_CHUNK;
-        ct_parallel(runtime->threads, numel / (s.extent * s.inner) * strips, grain_of(s.extent * width),
-                    strips_part, &s);
+        int64_t strips = (s.inner + CT_CHUNK - 1) / CT_CHUNK,
+                width = s.inner < CT_CHUNK ? s.inner : CT_CHUNK;
+        ct_parallel(runtime->threads, numel / (s.extent * s.inner) * strips,
+                    grain_of(s.extent * width), strips_part, &s);
     }
     return CT_OK;
 }

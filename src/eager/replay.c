@@ -1,5 +1,6 @@
-/* replay.c: a step on the eager loops. A buffer is given back after its last reader; an UPDATE whose source 0 dies
- * there happens in place. While a step runs, a node's mark is its place in the order, plus one. */
+/* replay.c: a step on the eager loops. A buffer is given back after its last reader; an UPDATE
+ * whose source 0 dies there happens in place. While a step runs, a node's mark is its place in the
+ * order, plus one. */
 #include "eager/replay.h"
 
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 
 typedef struct slot {
     ct_array value;
-    ct_buffer *buffer; /* made in this run, or NULL: a VIEW, a constant, what comes from outside in C order */
+    ct_buffer *buffer; /* made in this run, or NULL: a VIEW, a constant, what comes from outside in
+                          C order */
     int uses;          /* readers that have not run yet; results count as one */
 } slot;
 
@@ -59,8 +61,8 @@ static ct_status allocate(replay *r, const ct_node *node, slot *at) {
     return CT_OK;
 }
 
-/* What comes from outside is copied where it is not in C order (a strided argument, a state that is still a constant
- * of one element), for a VIEW counts on that order. */
+/* What comes from outside is copied where it is not in C order (a strided argument, a state that is
+ * still a constant of one element), for a VIEW counts on that order. */
 static ct_status in_c_order(replay *r, const ct_node *node, slot *at, ct_status status) {
     ct_view view = ct_view_whole(&node->shape);
     ct_array outside = at->value;
@@ -83,10 +85,13 @@ static ct_status run_node(replay *r, const ct_node *node) {
     ct_runtime *runtime = r->trace->runtime;
     at->value = (ct_array){.dtype = node->dtype, .shape = node->shape};
     switch (node->op) {
-    case CT_INPUT: return in_c_order(r, node, at, ct_tensor_array(r->inputs[node->attr.slot], &at->value, r->error));
-    case CT_STATE:
+    case CT_INPUT:
         return in_c_order(r, node, at,
-                          ct_node_value(r->trace->states[node->attr.slot].cell->version, &at->value, r->error));
+                          ct_tensor_array(r->inputs[node->attr.slot], &at->value, r->error));
+    case CT_STATE:
+        return in_c_order(
+            r, node, at,
+            ct_node_value(r->trace->states[node->attr.slot].cell->version, &at->value, r->error));
     case CT_CONST:
         if (at->uses > 0) { /* read where it is, with strides 0; results need a buffer */
             at->value.data = (void *)(uintptr_t)&node->element;
@@ -128,7 +133,8 @@ static ct_status run_node(replay *r, const ct_node *node) {
         ct_view whole = ct_view_whole(&node->shape);
         memcpy(at->value.stride, whole.stride, sizeof whole.stride);
         at->value.data = at->buffer->data;
-        status = runtime->executor->run(runtime, node, &at->value, sources, r->draw + node->attr.draw, r->error);
+        status = runtime->executor->run(runtime, node, &at->value, sources,
+                                        r->draw + node->attr.draw, r->error);
     }
     if (sources != few)
         free(sources);
@@ -138,14 +144,16 @@ static ct_status run_node(replay *r, const ct_node *node) {
 }
 
 /* A tensor over a buffer that holds a node's value. */
-static ct_tensor *result_of(ct_trace *trace, const ct_node *node, ct_buffer *buffer, ct_error *error) {
+static ct_tensor *result_of(ct_trace *trace, const ct_node *node, ct_buffer *buffer,
+                            ct_error *error) {
     ct_node *data = ct_node_data(trace->runtime, node->dtype, &node->shape, buffer, error);
     ct_tensor *tensor = ct_tensor_new(data, error);
     ct_node_release(data);
     return tensor;
 }
 
-ct_status ct_replay_finish(ct_trace *trace, ct_buffer *const *buffers, ct_tensor **outputs, ct_error *error) {
+ct_status ct_replay_finish(ct_trace *trace, ct_buffer *const *buffers, ct_tensor **outputs,
+                           ct_error *error) {
     ct_error own;
     error = error ? error : &own;
     error->status = CT_OK;
@@ -158,7 +166,8 @@ ct_status ct_replay_finish(ct_trace *trace, ct_buffer *const *buffers, ct_tensor
             status = error->status;
     for (int i = 0, at = trace->n_outputs; i < trace->n_states && status == CT_OK; i++) {
         const ct_node *exit = trace->states[i].exit;
-        if (exit && !(exits[i] = ct_node_data(trace->runtime, exit->dtype, &exit->shape, buffers[at++], error)))
+        if (exit && !(exits[i] = ct_node_data(trace->runtime, exit->dtype, &exit->shape,
+                                              buffers[at++], error)))
             status = error->status;
     }
     for (int i = 0; i < trace->n_states && status == CT_OK; i++)
@@ -167,7 +176,8 @@ ct_status ct_replay_finish(ct_trace *trace, ct_buffer *const *buffers, ct_tensor
     for (int i = 0; i < trace->n_states && status == CT_OK; i++) {
         const ct_trace_state *state = &trace->states[i];
         if (state->grad_output != CT_GRAD_KEEP)
-            status = ct_cell_set_grad(state->cell, state->grad_output >= 0 ? made[state->grad_output] : NULL, error);
+            status = ct_cell_set_grad(
+                state->cell, state->grad_output >= 0 ? made[state->grad_output] : NULL, error);
     }
     for (int i = 0; i < trace->n_outputs && made; i++) {
         if (status == CT_OK && i < trace->n_results)
@@ -182,20 +192,25 @@ ct_status ct_replay_finish(ct_trace *trace, ct_buffer *const *buffers, ct_tensor
     return status;
 }
 
-ct_status ct_replay(ct_trace *trace, ct_tensor *const *inputs, ct_tensor **outputs, ct_error *error) {
+ct_status ct_replay(ct_trace *trace, ct_tensor *const *inputs, ct_tensor **outputs,
+                    ct_error *error) {
     ct_runtime *runtime = trace->runtime;
     ct_error own;
-    replay r = {.trace = trace, .inputs = inputs, .draw = runtime->draws, .error = error ? error : &own};
+    replay r = {
+        .trace = trace, .inputs = inputs, .draw = runtime->draws, .error = error ? error : &own};
     r.slots = ct_calloc((size_t)(trace->n_order + 1), sizeof *r.slots);
-    ct_buffer **results = ct_calloc((size_t)(trace->n_outputs + trace->n_states + 1), sizeof *results);
-    ct_status status = r.slots && results ? CT_OK : ct_fail(r.error, CT_ERR_MEMORY, "out of memory");
+    ct_buffer **results =
+        ct_calloc((size_t)(trace->n_outputs + trace->n_states + 1), sizeof *results);
+    ct_status status =
+        r.slots && results ? CT_OK : ct_fail(r.error, CT_ERR_MEMORY, "out of memory");
     if (status == CT_OK)
         count_uses(&r);
     for (int i = 0; i < trace->n_order && status == CT_OK; i++) {
         const ct_node *node = trace->order[i];
         status = run_node(&r, node);
         if (status != CT_OK && status != CT_ERR_INTERRUPTED && node->line.source)
-            ct_error_prefix(r.error, "in the traced step, %s:%d: ", node->line.source, node->line.line);
+            ct_error_prefix(r.error, "in the traced step, %s:%d: ", node->line.source,
+                            node->line.line);
     }
     if (status == CT_OK) {
         int n = 0;

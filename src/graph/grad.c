@@ -1,5 +1,6 @@
-/* grad.c: the walk backwards. Nodes are visited by falling id, so that a node's gradient is complete when its turn
- * comes; each is held from the start, and what it kept is released behind the walk. */
+/* grad.c: the walk backwards. Nodes are visited by falling id, so that a node's gradient is
+ * complete when its turn comes; each is held from the start, and what it kept is released behind
+ * the walk. */
 #include "graph/grad.h"
 
 #include <stdlib.h>
@@ -42,9 +43,11 @@ static int by_id(const void *a, const void *b) {
 
 static ct_status refuse_spent(walk *w, const ct_node *node) {
     return ct_fail(w->error, CT_ERR_STATE,
-                   "backward: what '%s' at %s:%d kept was freed by an earlier backward; pass retain_graph = true to the "
+                   "backward: what '%s' at %s:%d kept was freed by an earlier backward; pass "
+                   "retain_graph = true to the "
                    "earlier one, or compute the value again",
-                   ct_op_table[node->op].name, node->line.source ? node->line.source : "?", node->line.line);
+                   ct_op_table[node->op].name, node->line.source ? node->line.source : "?",
+                   node->line.line);
 }
 
 /* All that a gradient may flow through from the roots already added. */
@@ -91,9 +94,10 @@ static ct_status custom_backward(walk *w, ct_builder *b, ct_node *node, ct_node 
             continue;
         char want[CT_SHAPE_TEXT], have[CT_SHAPE_TEXT];
         if (!ct_shape_equal(&given->shape, &source->shape))
-            status = ct_fail(b->error, CT_ERR_SHAPE,
-                             "backward of a custom function: gradient %d has shape %s, its input %s", i + 1,
-                             ct_shape_text(&given->shape, have), ct_shape_text(&source->shape, want));
+            status = ct_fail(
+                b->error, CT_ERR_SHAPE,
+                "backward of a custom function: gradient %d has shape %s, its input %s", i + 1,
+                ct_shape_text(&given->shape, have), ct_shape_text(&source->shape, want));
         else
             status = arrive(b, &w->visits[source->mark - 1], ct_cast(b, given, source->dtype));
     }
@@ -114,7 +118,8 @@ static ct_status step(walk *w, visit *at, bool retain) {
             continue;
         const ct_node *outer = w->runtime->differentiated;
         w->runtime->differentiated = node;
-        status = arrive(&b, &w->visits[source->mark - 1], ct_gradient_rule(&b, node, at->gradient, s));
+        status =
+            arrive(&b, &w->visits[source->mark - 1], ct_gradient_rule(&b, node, at->gradient, s));
         w->runtime->differentiated = outer;
     }
     ct_builder_end(&b);
@@ -163,17 +168,20 @@ static ct_status seed_root(walk *w, ct_builder *b, ct_node *root, ct_tensor *see
     char want[CT_SHAPE_TEXT], have[CT_SHAPE_TEXT];
     if (!root->requires_grad)
         return ct_fail(b->error, CT_ERR_STATE,
-                       "backward: nothing that requires grad led to this tensor (requires_grad_(), or ct.no_grad was "
+                       "backward: nothing that requires grad led to this tensor (requires_grad_(), "
+                       "or ct.no_grad was "
                        "around its computation)");
     if (seed) {
         gradient = ct_cast(b, ct_tensor_node(b, seed), root->dtype);
         if (gradient && !ct_shape_equal(&gradient->shape, &root->shape))
-            return ct_fail(b->error, CT_ERR_SHAPE, "backward: the gradient given has shape %s, the tensor %s",
-                           ct_shape_text(&gradient->shape, have), ct_shape_text(&root->shape, want));
+            return ct_fail(
+                b->error, CT_ERR_SHAPE, "backward: the gradient given has shape %s, the tensor %s",
+                ct_shape_text(&gradient->shape, have), ct_shape_text(&root->shape, want));
     } else {
         if (ct_shape_numel(&root->shape) != 1)
             return ct_fail(b->error, CT_ERR_SHAPE,
-                           "backward: a tensor of shape %s is no scalar; reduce it (sum, mean), or pass the gradient of "
+                           "backward: a tensor of shape %s is no scalar; reduce it (sum, mean), or "
+                           "pass the gradient of "
                            "its elements",
                            ct_shape_text(&root->shape, want));
         gradient = ct_constant(b, root->dtype, &root->shape, ct_scalar_int(1));
@@ -181,9 +189,10 @@ static ct_status seed_root(walk *w, ct_builder *b, ct_node *root, ct_tensor *see
     return arrive(b, &w->visits[root->mark - 1], gradient);
 }
 
-/* The whole walk from n roots. Where `inputs` is given, their gradients stay in the visits; else leaves gather. */
-static ct_status run(walk *w, ct_builder *b, ct_node **roots, ct_tensor *const *seeds, int n_roots, ct_node **inputs,
-                     int n_inputs, bool retain) {
+/* The whole walk from n roots. Where `inputs` is given, their gradients stay in the visits; else
+ * leaves gather. */
+static ct_status run(walk *w, ct_builder *b, ct_node **roots, ct_tensor *const *seeds, int n_roots,
+                     ct_node **inputs, int n_inputs, bool retain) {
     ct_status status = CT_OK;
     for (int i = 0; i < n_roots && status == CT_OK; i++)
         if (!roots[i]->mark && roots[i]->requires_grad)
@@ -227,7 +236,8 @@ ct_status ct_backward(ct_tensor *root, ct_tensor *seed, bool retain, bool create
     int no_grad = runtime->no_grad;
     ct_node *node = ct_tensor_node(&b, root);
     runtime->no_grad = create ? 0 : 1;
-    ct_status status = node ? run(&w, &b, &node, &seed, 1, NULL, 0, retain || create) : b.error->status;
+    ct_status status =
+        node ? run(&w, &b, &node, &seed, 1, NULL, 0, retain || create) : b.error->status;
     runtime->no_grad = no_grad;
     finish(&w);
     ct_builder_end(&b);
@@ -240,8 +250,9 @@ static ct_node *input_node(ct_builder *b, ct_tensor *input) {
     return node && node->op == CT_VIEW && node->requires_grad ? node->sources[0] : node;
 }
 
-ct_status ct_gradients(ct_tensor *const *outputs, ct_tensor *const *seeds, int n_outputs, ct_tensor *const *inputs,
-                       int n_inputs, bool retain, bool create, ct_tensor **gradients, ct_error *error) {
+ct_status ct_gradients(ct_tensor *const *outputs, ct_tensor *const *seeds, int n_outputs,
+                       ct_tensor *const *inputs, int n_inputs, bool retain, bool create,
+                       ct_tensor **gradients, ct_error *error) {
     ct_runtime *runtime = outputs[0]->cell->runtime;
     ct_builder b;
     ct_builder_begin(&b, runtime, error);
@@ -251,15 +262,18 @@ ct_status ct_gradients(ct_tensor *const *outputs, ct_tensor *const *seeds, int n
     ct_node **nodes = ct_calloc((size_t)(n_outputs + n_inputs), sizeof *nodes);
     ct_status status = nodes ? CT_OK : ct_fail(b.error, CT_ERR_MEMORY, "grad: out of memory");
     for (int i = 0; i < n_outputs + n_inputs && status == CT_OK; i++) {
-        nodes[i] = i < n_outputs ? ct_tensor_node(&b, outputs[i]) : input_node(&b, inputs[i - n_outputs]);
+        nodes[i] =
+            i < n_outputs ? ct_tensor_node(&b, outputs[i]) : input_node(&b, inputs[i - n_outputs]);
         if (!nodes[i])
             status = b.error->status;
         else if (i >= n_outputs && !nodes[i]->requires_grad)
-            status = ct_fail(b.error, CT_ERR_STATE, "grad: input %d does not require grad", i - n_outputs + 1);
+            status = ct_fail(b.error, CT_ERR_STATE, "grad: input %d does not require grad",
+                             i - n_outputs + 1);
     }
     runtime->no_grad = create ? 0 : 1;
     if (status == CT_OK)
-        status = run(&w, &b, nodes, seeds, n_outputs, nodes + n_outputs, n_inputs, retain || create);
+        status =
+            run(&w, &b, nodes, seeds, n_outputs, nodes + n_outputs, n_inputs, retain || create);
     for (int i = 0; i < n_inputs && status == CT_OK; i++) {
         ct_node *base = nodes[n_outputs + i];
         ct_node *gradient = base->mark ? w.visits[base->mark - 1].gradient : NULL;

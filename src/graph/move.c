@@ -1,5 +1,5 @@
-/* move.c: movement: views of views are merged into one view over a node that is not a VIEW; where strides cannot say
- * it, the elements are copied first. */
+/* move.c: movement: views of views are merged into one view over a node that is not a VIEW; where
+ * strides cannot say it, the elements are copied first. */
 #include <string.h>
 
 #include "base/error.h"
@@ -23,7 +23,8 @@ static ct_node *show(ct_builder *b, ct_node *x, const ct_view *view) {
         memcmp(present.stride, view->stride, (size_t)view->shape.ndim * sizeof *view->stride) == 0)
         return x;
     ct_attr attr = {.view = *view};
-    ct_node *node = ct_own(b, ct_record(b->runtime, CT_VIEW, &base, 1, &attr, &view->shape, b->error));
+    ct_node *node =
+        ct_own(b, ct_record(b->runtime, CT_VIEW, &base, 1, &attr, &view->shape, b->error));
     if (node)
         node->requires_grad &= x->requires_grad; /* a detached view stays detached */
     return node;
@@ -55,8 +56,8 @@ ct_node *ct_reshape(ct_builder *b, ct_node *x, const ct_shape *shape) {
     if (ct_shape_numel(shape) != ct_shape_numel(&x->shape)) {
         char from[CT_SHAPE_TEXT], to[CT_SHAPE_TEXT];
         ct_fail(b->error, CT_ERR_SHAPE, "reshape: %s has %lld elements, %s would have %lld",
-                ct_shape_text(&x->shape, from), (long long)ct_shape_numel(&x->shape), ct_shape_text(shape, to),
-                (long long)ct_shape_numel(shape));
+                ct_shape_text(&x->shape, from), (long long)ct_shape_numel(&x->shape),
+                ct_shape_text(shape, to), (long long)ct_shape_numel(shape));
         return NULL;
     }
     if (!ct_view_reshape(&present, shape, &view)) {
@@ -101,7 +102,8 @@ ct_node *ct_slice(ct_builder *b, ct_node *x, int axis, int64_t start, int64_t co
     return show(b, x, &view);
 }
 
-static ct_node *update(ct_builder *b, ct_node *base, const ct_view *view, ct_node *value, bool in_place) {
+static ct_node *update(ct_builder *b, ct_node *base, const ct_view *view, ct_node *value,
+                       bool in_place) {
     value = ct_cast(b, value, base->dtype);
     if (value && !ct_shape_equal(&value->shape, &view->shape))
         value = ct_expand(b, value, &view->shape);
@@ -127,7 +129,8 @@ ct_node *ct_detach(ct_builder *b, ct_node *x) {
     ct_view present;
     ct_node *base = base_of(x, &present);
     ct_attr attr = {.view = present};
-    ct_node *node = ct_own(b, ct_record(b->runtime, CT_VIEW, &base, 1, &attr, &present.shape, b->error));
+    ct_node *node =
+        ct_own(b, ct_record(b->runtime, CT_VIEW, &base, 1, &attr, &present.shape, b->error));
     if (node)
         node->requires_grad = false;
     return node;

@@ -1,4 +1,5 @@
-/* record.c: the life of a node: making it, running it where no trace records, its value, its release. */
+/* record.c: the life of a node: making it, running it where no trace records, its value, its
+ * release. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #define CT_SECOND(first, second, ...) second
 
 const ct_op_info ct_op_table[CT_OPS] = {
-#define CT_OP(NAME, name, sources, class, accepts, result, f, i)                                             \
+#define CT_OP(NAME, name, sources, class, accepts, result, f, i)                                   \
     {name, sources, CT_CLASS_##class, #accepts, #result, CT_TEXT(f, #f, ), CT_TEXT(i, #i, )},
 #include "graph/ops.def"
 #undef CT_OP
@@ -33,7 +34,8 @@ static void release_custom(ct_custom *custom) {
 }
 
 void ct_node_release(ct_node *node) {
-    /* Chains may be millions of nodes long: what is to be freed waits in a list, so nothing recurses. */
+    /* Chains may be millions of nodes long: what is to be freed waits in a list, so nothing
+     * recurses. */
     ct_node *waiting = NULL;
     if (!node || --node->refs > 0)
         return;
@@ -86,8 +88,8 @@ static ct_status out_of_memory(ct_op op, const ct_shape *shape, ct_dtype dtype, 
                    (double)ct_shape_numel(shape) * (double)ct_dtype_size(dtype) / 1e9);
 }
 
-static ct_node *make(ct_runtime *runtime, ct_op op, ct_node *const *sources, int n_sources, const ct_attr *attr,
-                     const ct_shape *shape, ct_error *error) {
+static ct_node *make(ct_runtime *runtime, ct_op op, ct_node *const *sources, int n_sources,
+                     const ct_attr *attr, const ct_shape *shape, ct_error *error) {
     ct_node *node = ct_malloc(sizeof *node);
     if (!node) {
         ct_fail(error, CT_ERR_MEMORY, "%s: out of memory", ct_op_table[op].name);
@@ -137,25 +139,28 @@ static void drop_sources(ct_node *node) {
     node->n_sources = 0;
 }
 
-/* Whether a node can wait until it is read: sources of values, and what is made of nothing but these, so that
- * filling a tensor, changing its type or a part of it costs nothing yet. One level of it: nothing recurses. */
+/* Whether a node can wait until it is read: sources of values, and what is made of nothing but
+ * these, so that filling a tensor, changing its type or a part of it costs nothing yet. One level
+ * of it: nothing recurses. */
 static bool is_deferred(const ct_node *node) {
     if (ct_op_table[node->op].class == CT_CLASS_SOURCE)
         return true;
-    if ((node->op != CT_CAST && node->op != CT_COPY && node->op != CT_UPDATE) || node->requires_grad)
+    if ((node->op != CT_CAST && node->op != CT_COPY && node->op != CT_UPDATE) ||
+        node->requires_grad)
         return false;
     for (int i = 0; i < node->n_sources; i++) {
         const ct_node *source = node->sources[i];
         if (source->op == CT_VIEW)
             source = source->sources[0];
-        if ((source->op != CT_CONST && source->op != CT_RANDOM && source->op != CT_IOTA) || source->buffer)
+        if ((source->op != CT_CONST && source->op != CT_RANDOM && source->op != CT_IOTA) ||
+            source->buffer)
             return false;
     }
     return true;
 }
 
-/* Runs a node outside a trace: its buffer is filled. The old version of an UPDATE is held by it and its cell, which
- * has let go of it by the time a deferred one runs. */
+/* Runs a node outside a trace: its buffer is filled. The old version of an UPDATE is held by it and
+ * its cell, which has let go of it by the time a deferred one runs. */
 static ct_status run(ct_node *node, bool deferred, ct_error *error) {
     ct_runtime *runtime = node->runtime;
     ct_array out, few[4], *values = few;
@@ -170,8 +175,8 @@ static ct_status run(ct_node *node, bool deferred, ct_error *error) {
             node->buffer = base->buffer; /* the old version is read by nobody any more */
             base->buffer = NULL;
         } else {
-            node->buffer = ct_buffer_new(runtime->heap,
-                                         ct_shape_numel(&node->shape) * (int64_t)ct_dtype_size(node->dtype));
+            node->buffer = ct_buffer_new(runtime->heap, ct_shape_numel(&node->shape) *
+                                                            (int64_t)ct_dtype_size(node->dtype));
             if (!node->buffer)
                 status = out_of_memory(node->op, &node->shape, node->dtype, error);
         }
@@ -191,20 +196,22 @@ static ct_status run(ct_node *node, bool deferred, ct_error *error) {
     return status;
 }
 
-ct_node *ct_record(ct_runtime *runtime, ct_op op, ct_node *const *sources, int n_sources, const ct_attr *attr,
-                   const ct_shape *shape, ct_error *error) {
+ct_node *ct_record(ct_runtime *runtime, ct_op op, ct_node *const *sources, int n_sources,
+                   const ct_attr *attr, const ct_shape *shape, ct_error *error) {
     ct_trace *trace = runtime->trace;
     for (int i = 0; i < n_sources; i++) {
         if (!accepted(ct_op_table[op].accepts, sources[i]->dtype)) {
-            ct_fail(error, CT_ERR_DTYPE, "%s: %s operands have no meaning here (%s expected)", ct_op_table[op].name,
-                    ct_dtype_name(sources[i]->dtype),
-                    ct_op_table[op].accepts[0] == 'F' ? "a floating type"
-                    : ct_op_table[op].accepts[0] == 'I' ? "an integer type or bool" : "a number type, not bool,");
+            ct_fail(error, CT_ERR_DTYPE, "%s: %s operands have no meaning here (%s expected)",
+                    ct_op_table[op].name, ct_dtype_name(sources[i]->dtype),
+                    ct_op_table[op].accepts[0] == 'F'   ? "a floating type"
+                    : ct_op_table[op].accepts[0] == 'I' ? "an integer type or bool"
+                                                        : "a number type, not bool,");
             return NULL;
         }
         if (sources[i]->trace && (!trace || sources[i]->trace != trace->id)) {
             ct_fail(error, CT_ERR_STATE,
-                    "%s: an operand was made inside a traced step that has ended (%s at %s:%d); return it from the "
+                    "%s: an operand was made inside a traced step that has ended (%s at %s:%d); "
+                    "return it from the "
                     "step, or pass it to a step closure",
                     ct_op_table[op].name, ct_op_table[sources[i]->op].name,
                     sources[i]->line.source ? sources[i]->line.source : "?", sources[i]->line.line);
@@ -261,9 +268,11 @@ ct_array ct_array_through(const ct_array *base, const ct_view *view) {
 ct_status ct_node_value(ct_node *node, ct_array *array, ct_error *error) {
     if (node->trace)
         return ct_fail(error, CT_ERR_STATE,
-                       "the result of '%s' (%s:%d) was read inside a traced step, where values do not exist yet; "
+                       "the result of '%s' (%s:%d) was read inside a traced step, where values do "
+                       "not exist yet; "
                        "pass the tensor to a step closure (ct.step_closure) and read it there",
-                       ct_op_table[node->op].name, node->line.source ? node->line.source : "?", node->line.line);
+                       ct_op_table[node->op].name, node->line.source ? node->line.source : "?",
+                       node->line.line);
     if (node->op == CT_VIEW) {
         ct_array base;
         ct_status status = ct_node_value(node->sources[0], &base, error);

@@ -1,8 +1,9 @@
-/* rules.c: the gradient of each primitive: given a node and the gradient of its value, that of one source.
+/* rules.c: the gradient of each primitive: given a node and the gradient of its value, that of one
+ * source.
  *
- * Where a derivative is infinite (sqrt at 0, a division by 0) and the incoming gradient is exactly 0, the product
- * must be 0 and not NaN, or `where(x > 0, sqrt(x), 0)` would poison x: guarded() does that. Two values that
- * share a maximum share its gradient. */
+ * Where a derivative is infinite (sqrt at 0, a division by 0) and the incoming gradient is exactly
+ * 0, the product must be 0 and not NaN, or `where(x > 0, sqrt(x), 0)` would poison x: guarded()
+ * does that. Two values that share a maximum share its gradient. */
 #include "graph/rules.h"
 
 #include <math.h>
@@ -10,8 +11,8 @@
 
 #include "base/error.h"
 
-/* gradient * factor, but 0 where the gradient is 0 and the factor is not finite. Only the factor is masked, so
- * that the product stays differentiable in the gradient. */
+/* gradient * factor, but 0 where the gradient is 0 and the factor is not finite. Only the factor is
+ * masked, so that the product stays differentiable in the gradient. */
 static ct_node *guarded(ct_builder *b, ct_node *gradient, ct_node *factor) {
     if (!gradient || !factor)
         return NULL;
@@ -54,7 +55,8 @@ static ct_node *unary_rule(ct_builder *b, ct_node *y, ct_node *g) {
     case CT_TANH: return ct_mul(b, g, from(b, 1, CT_SUB, ct_mul(b, y, y)));
     case CT_SIGMOID: return ct_mul(b, g, ct_mul(b, y, from(b, 1, CT_SUB, y)));
     case CT_ERF: /* 2 / sqrt(pi) * exp(-x^2) */
-        return ct_mul(b, g, with(b, CT_MUL, ct_unary(b, CT_EXP, ct_neg(b, ct_mul(b, x, x))), M_2_SQRTPI));
+        return ct_mul(b, g,
+                      with(b, CT_MUL, ct_unary(b, CT_EXP, ct_neg(b, ct_mul(b, x, x))), M_2_SQRTPI));
     default: return ct_zeros_like(b, x); /* sign, floor, ceil, round, trunc: flat */
     }
 }
@@ -74,7 +76,8 @@ static ct_node *binary_rule(ct_builder *b, ct_node *z, ct_node *g, int i) {
     case CT_SUB: return i == 0 ? g : ct_neg(b, g);
     case CT_MUL: return ct_mul(b, g, i == 0 ? y : x);
     case CT_DIV:
-        return i == 0 ? guarded(b, g, from(b, 1, CT_DIV, y)) : guarded(b, g, ct_neg(b, ct_div(b, z, y)));
+        return i == 0 ? guarded(b, g, from(b, 1, CT_DIV, y))
+                      : guarded(b, g, ct_neg(b, ct_div(b, z, y)));
     case CT_MOD: return i == 0 ? g : ct_neg(b, ct_mul(b, g, ct_binary(b, CT_FLOORDIV, x, y)));
     case CT_POW: {
         ct_node *zero = ct_number_like(b, x, 0);
@@ -82,12 +85,14 @@ static ct_node *binary_rule(ct_builder *b, ct_node *z, ct_node *g, int i) {
             ct_node *slope = ct_mul(b, y, ct_binary(b, CT_POW, x, with(b, CT_SUB, y, 1)));
             return guarded(b, g, ct_where(b, ct_binary(b, CT_EQ, y, zero), zero, slope));
         } /* z log x, and 0 where x is 0 and z flat */
-        ct_node *flat = ct_binary(b, CT_BITAND, ct_binary(b, CT_EQ, x, zero), ct_binary(b, CT_LE, zero, y));
+        ct_node *flat =
+            ct_binary(b, CT_BITAND, ct_binary(b, CT_EQ, x, zero), ct_binary(b, CT_LE, zero, y));
         return guarded(b, g, ct_where(b, flat, zero, ct_mul(b, z, ct_unary(b, CT_LOG, x))));
     }
     case CT_MAXIMUM:
     case CT_MINIMUM:
-        return ct_mul(b, g, share_of_extreme(b, z->op == CT_MINIMUM, z->sources[i], z->sources[1 - i]));
+        return ct_mul(b, g,
+                      share_of_extreme(b, z->op == CT_MINIMUM, z->sources[i], z->sources[1 - i]));
     default: return ct_zeros_like(b, z->sources[i]); /* floor_divide */
     }
 }
@@ -98,11 +103,14 @@ static ct_node *reduce_rule(ct_builder *b, ct_node *y, ct_node *g) {
     ct_node *wide = ct_expand(b, g, &x->shape);
     switch (y->op) {
     case CT_SUM: return wide;
-    case CT_PROD: { /* the product of the others: by division where no factor is 0, else by the non-zero ones */
+    case CT_PROD: { /* the product of the others: by division where no factor is 0, else by the
+                       non-zero ones */
         ct_node *zero = ct_number_like(b, x, 0), *is_zero = ct_binary(b, CT_EQ, x, zero);
         ct_node *zeros = ct_reduce(b, CT_SUM, ones_where(b, is_zero, x), axes, true);
-        ct_node *others = ct_reduce(b, CT_PROD, ct_where(b, is_zero, ct_number_like(b, x, 1), x), axes, true);
-        ct_node *only = ct_where(b, ct_binary(b, CT_BITAND, is_zero, with(b, CT_EQ, zeros, 1)), others, zero);
+        ct_node *others =
+            ct_reduce(b, CT_PROD, ct_where(b, is_zero, ct_number_like(b, x, 1), x), axes, true);
+        ct_node *only =
+            ct_where(b, ct_binary(b, CT_BITAND, is_zero, with(b, CT_EQ, zeros, 1)), others, zero);
         ct_node *factor = ct_where(b, with(b, CT_EQ, zeros, 0), ct_div(b, y, x), only);
         return ct_mul(b, wide, factor);
     }
@@ -119,7 +127,8 @@ static ct_node *flip(ct_builder *b, ct_node *x, int axis) {
     return n > 0 ? ct_slice(b, x, axis, n - 1, n, -1) : x;
 }
 
-/* The gradient of a view goes back where its elements came from. Expanded dimensions add up first. */
+/* The gradient of a view goes back where its elements came
+ * from. Expanded dimensions add up first. */
 static ct_node *view_rule(ct_builder *b, ct_node *y, ct_node *g) {
     ct_node *x = y->sources[0];
     ct_view view = y->attr.view;
@@ -140,14 +149,16 @@ static ct_node *view_rule(ct_builder *b, ct_node *y, ct_node *g) {
         }
         return ct_update(b, ct_zeros_like(b, x), &view, g);
     }
-    /* Every element once: order the dimensions as they lie in x (outermost first), flipped ones forward. */
+    /* Every element once: order the dimensions as they lie in x (outermost first), flipped ones
+     * forward. */
     int order[CT_MAX_DIMS], n = view.shape.ndim;
     for (int d = 0; d < n; d++) {
         int at = d;
         for (; at > 0; at--) {
             int before = order[at - 1];
             if (llabs(view.stride[before]) > llabs(view.stride[d]) ||
-                (llabs(view.stride[before]) == llabs(view.stride[d]) && view.shape.dim[before] != 1))
+                (llabs(view.stride[before]) == llabs(view.stride[d]) &&
+                 view.shape.dim[before] != 1))
                 break;
             order[at] = before;
         }
@@ -177,7 +188,8 @@ ct_node *ct_gradient_rule(ct_builder *b, ct_node *node, ct_node *gradient, int s
     }
     case CT_CLASS_REDUCE: return reduce_rule(b, node, gradient);
     case CT_CLASS_SCAN:
-        return flip(b, ct_cumsum(b, flip(b, gradient, node->attr.axis), node->attr.axis), node->attr.axis);
+        return flip(b, ct_cumsum(b, flip(b, gradient, node->attr.axis), node->attr.axis),
+                    node->attr.axis);
     case CT_CLASS_CONTRACTION: return matmul_rule(b, node, gradient, source);
     default: break;
     }
@@ -185,13 +197,16 @@ ct_node *ct_gradient_rule(ct_builder *b, ct_node *node, ct_node *gradient, int s
     case CT_VIEW: return view_rule(b, node, gradient);
     case CT_COPY: return gradient;
     case CT_UPDATE:
-        return source == 0 ? ct_update(b, gradient, &node->attr.view, ct_number_like(b, gradient, 0))
-                           : ct_view_of(b, gradient, &node->attr.view);
-    case CT_GATHER: return ct_scatter_add(b, ct_zeros_like(b, x), node->attr.axis, node->sources[1], gradient);
+        return source == 0
+                   ? ct_update(b, gradient, &node->attr.view, ct_number_like(b, gradient, 0))
+                   : ct_view_of(b, gradient, &node->attr.view);
+    case CT_GATHER:
+        return ct_scatter_add(b, ct_zeros_like(b, x), node->attr.axis, node->sources[1], gradient);
     case CT_SCATTER_ADD:
         return source == 0 ? gradient : ct_gather(b, gradient, node->attr.axis, node->sources[1]);
     default:
-        ct_fail(b->error, CT_ERR_UNSUPPORTED, "backward: '%s' has no gradient", ct_op_table[node->op].name);
+        ct_fail(b->error, CT_ERR_UNSUPPORTED, "backward: '%s' has no gradient",
+                ct_op_table[node->op].name);
         return NULL;
     }
 }

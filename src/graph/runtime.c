@@ -65,7 +65,8 @@ void ct_log(ct_runtime *runtime, ct_log_level level, const char *format, ...) {
     runtime->log(runtime->log_context, level, line);
 }
 
-/* A step has few chunk names, and asks for the same one over and over: the list is kept most recent first. */
+/* A step has few chunk names, and asks for the same one over and over: the list is kept most recent
+ * first. */
 const char *ct_intern(ct_runtime *runtime, const char *text) {
     struct ct_interned **link = &runtime->strings;
     for (; *link; link = &(*link)->next)

@@ -1,5 +1,5 @@
-/* runtime.h: what one ctrain runtime holds, and how its owner's rooms below plug in: the eager loops set
- * `executor`, the binding sets `where` and `log`. */
+/* runtime.h: what one ctrain runtime holds, and how its owner's rooms below plug in: the eager
+ * loops set `executor`, the binding sets `where` and `log`. */
 #ifndef CT_GRAPH_RUNTIME_H
 #define CT_GRAPH_RUNTIME_H
 
@@ -17,21 +17,21 @@ typedef struct ct_line {
     int line;
 } ct_line;
 
-/* Runs one node. `out` is allocated (C order) but for in-place UPDATE; sources are ready. `draw` replaces
- * attr.draw of RANDOM nodes. */
+/* Runs one node. `out` is allocated (C order) but for in-place UPDATE; sources are ready. `draw`
+ * replaces attr.draw of RANDOM nodes. */
 typedef struct ct_executor {
-    ct_status (*run)(ct_runtime *runtime, const ct_node *node, const ct_array *out, const ct_array *sources,
-                     uint64_t draw, ct_error *error);
+    ct_status (*run)(ct_runtime *runtime, const ct_node *node, const ct_array *out,
+                     const ct_array *sources, uint64_t draw, ct_error *error);
 } ct_executor;
 
 struct ct_runtime {
     ct_heap *heap;
     int threads;
-    uint64_t seed;  /* Philox key */
-    uint64_t draws; /* number of the next draw */
-    int no_grad;    /* > 0: results need no gradient */
+    uint64_t seed;                 /* Philox key */
+    uint64_t draws;                /* number of the next draw */
+    int no_grad;                   /* > 0: results need no gradient */
     const ct_node *differentiated; /* whose gradient is being computed, or NULL */
-    ct_trace *trace; /* being recorded, or NULL */
+    ct_trace *trace;               /* being recorded, or NULL */
     const ct_executor *executor;
     ct_line (*where)(void *context); /* the script line that is running */
     void *where_context;

@@ -442,8 +442,8 @@ static int by_address(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* The new node of a recorded one. (The recorded nodes' `mark` is left to who walks them meanwhile.)
- */
+/* The new node of a recorded one. (The recorded nodes' `mark`
+ * is left to who walks them meanwhile.) */
 static ct_node *find(ct_node **map, const place *places, int n, const ct_node *node) {
     place key = {node, 0};
     if (node == NULL || n == 0)

@@ -260,7 +260,33 @@ ct_status ct_tensor_write(ct_builder *b, ct_tensor *tensor, ct_node *value) {
     return next ? ct_cell_install(cell, next, b->error) : b->error->status;
 }
 
+/* The tensor leaves its cell for one of its own, with the elements it shows now. */
+static ct_status part_from_cell(ct_tensor *tensor, ct_error *error) {
+    ct_builder b;
+    ct_builder_begin(&b, tensor->cell->runtime, error);
+    ct_tensor *own = ct_tensor_new(ct_detach(&b, ct_tensor_node(&b, tensor)), b.error);
+    ct_status status = own ? CT_OK : b.error->status;
+    ct_builder_end(&b);
+    if (own) {
+        ct_cell *shared = tensor->cell;
+        tensor->cell = own->cell;
+        tensor->view = own->view;
+        tensor->whole = own->whole;
+        tensor->detached = false;
+        own->cell = shared;
+        ct_tensor_free(own);
+    }
+    return status;
+}
+
 ct_status ct_tensor_require_grad(ct_tensor *tensor, bool requires_grad, ct_error *error) {
+    bool part = !tensor->whole || tensor->detached;
+    if (requires_grad && part && ct_dtype_is_float(tensor->dtype) &&
+        !ct_tensor_requires_grad(tensor)) {
+        ct_status status = part_from_cell(tensor, error);
+        if (status != CT_OK)
+            return status;
+    }
     ct_cell *cell = tensor->cell;
     ct_node *version = cell->version;
     if (cell->requires_grad == requires_grad && !version->requires_grad == !requires_grad)
@@ -273,9 +299,6 @@ ct_status ct_tensor_require_grad(ct_tensor *tensor, bool requires_grad, ct_error
         return ct_fail(error, CT_ERR_DTYPE,
                        "requires_grad: a %s tensor has no gradient; a floating type was expected",
                        ct_dtype_name(tensor->dtype));
-    if (requires_grad && !tensor->whole)
-        return ct_fail(error, CT_ERR_ARGUMENT,
-                       "requires_grad of a view: make it a tensor of its own with clone()");
     cell->requires_grad = requires_grad;
     if (requires_grad) {
         mark_leaf(cell, version);

@@ -67,11 +67,13 @@ ct_status ct_trace_touch(ct_trace *trace, ct_cell *cell, ct_trace_state **state,
         return CT_OK;
     if (version->trace)
         return ct_fail(error, CT_ERR_STATE,
-                       "a tensor made inside an earlier traced step ('%s' at %s:%d) was used in another; return it from "
+                       "a tensor made inside an earlier traced step ('%s' at %s:%d) was used in "
+                       "another; return it from "
                        "its step, or copy it into a tensor made before (t:copy_(...))",
-                       ct_op_table[version->op].name, version->line.source ? version->line.source : "?",
-                       version->line.line);
-    if (!grow(&trace->states, trace->n_states, &trace->states_capacity, sizeof *trace->states, error))
+                       ct_op_table[version->op].name,
+                       version->line.source ? version->line.source : "?", version->line.line);
+    if (!grow(&trace->states, trace->n_states, &trace->states_capacity, sizeof *trace->states,
+              error))
         return error ? error->status : CT_ERR_MEMORY;
     ct_attr attr = {.dtype = version->dtype, .slot = trace->n_states};
     ct_node *entry = ct_record(trace->runtime, CT_STATE, NULL, 0, &attr, &version->shape, error);
@@ -84,7 +86,9 @@ ct_status ct_trace_touch(ct_trace *trace, ct_cell *cell, ct_trace_state **state,
     }
     entry->versioned = true;
     *state = &trace->states[trace->n_states++];
-    **state = (ct_trace_state){.cell = ct_cell_retain(cell), .entry = entry, .outside = version,
+    **state = (ct_trace_state){.cell = ct_cell_retain(cell),
+                               .entry = entry,
+                               .outside = version,
                                .outside_grad = cell->grad ? ct_tensor_retain(cell->grad) : NULL,
                                .grad_output = CT_GRAD_KEEP};
     cell->version = ct_node_retain(entry); /* the trace now holds the outside version */
@@ -141,8 +145,8 @@ void ct_trace_abort(ct_trace *trace) {
     ct_trace_free(trace);
 }
 
-/* A node that can leave the trace: neither a VIEW nor a source from outside, and not taken by another output or
- * exit (marked). */
+/* A node that can leave the trace: neither a VIEW nor a source from outside, and not taken by
+ * another output or exit (marked). */
 static ct_node *leaving(ct_builder *b, ct_node *node) {
     if (node && (node->op == CT_VIEW || node->op == CT_INPUT || node->op == CT_STATE || node->mark))
         node = ct_own(b, ct_record(b->runtime, CT_COPY, &node, 1, NULL, &node->shape, b->error));
@@ -183,7 +187,8 @@ static int by_id(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Every node that outputs and exits need, in the order they were recorded, which is one where sources come first. */
+/* Every node that outputs and exits need, in the order they were recorded, which is one where
+ * sources come first. */
 static ct_status sort_nodes(ct_trace *trace, ct_error *error) {
     int capacity = 0, done = 0;
     for (int i = -trace->n_states; i < trace->n_outputs; i++) {
@@ -261,7 +266,8 @@ bool ct_trace_fits(const ct_trace *trace) {
 /* ---- comparing two recordings ---- */
 
 static bool scalar_same(const ct_scalar *a, const ct_scalar *b) {
-    return a->is_int == b->is_int && (a->is_int ? a->i == b->i : memcmp(&a->f, &b->f, sizeof a->f) == 0);
+    return a->is_int == b->is_int &&
+           (a->is_int ? a->i == b->i : memcmp(&a->f, &b->f, sizeof a->f) == 0);
 }
 
 static bool view_same(const ct_view *a, const ct_view *b) {
@@ -271,15 +277,17 @@ static bool view_same(const ct_view *a, const ct_view *b) {
 
 /* Nodes are compared by place in their order, which `mark` holds. */
 static bool node_same(const ct_node *a, const ct_node *b) {
-    if (a->op != b->op || a->dtype != b->dtype || a->n_sources != b->n_sources || !ct_shape_equal(&a->shape, &b->shape))
+    if (a->op != b->op || a->dtype != b->dtype || a->n_sources != b->n_sources ||
+        !ct_shape_equal(&a->shape, &b->shape))
         return false;
     for (int s = 0; s < a->n_sources; s++)
         if (a->sources[s]->mark != b->sources[s]->mark)
             return false;
     const ct_attr *x = &a->attr, *y = &b->attr;
     return view_same(&x->view, &y->view) && x->axes == y->axes && x->axis == y->axis &&
-           x->descending == y->descending && scalar_same(&x->value, &y->value) && scalar_same(&x->step, &y->step) &&
-           x->random == y->random && x->draw == y->draw && x->slot == y->slot;
+           x->descending == y->descending && scalar_same(&x->value, &y->value) &&
+           scalar_same(&x->step, &y->step) && x->random == y->random && x->draw == y->draw &&
+           x->slot == y->slot;
 }
 
 static void describe(const ct_node *node, char text[256]) {
@@ -291,8 +299,9 @@ static void describe(const ct_node *node, char text[256]) {
     char value[40] = "";
     if (node->op == CT_CONST)
         snprintf(value, sizeof value, " %.9g", node->attr.value.f);
-    snprintf(text, 256, "'%s%s' (%s %s) at %s:%d", ct_op_table[node->op].name, value, ct_dtype_name(node->dtype),
-             ct_shape_text(&node->shape, shape), node->line.source ? node->line.source : "?", node->line.line);
+    snprintf(text, 256, "'%s%s' (%s %s) at %s:%d", ct_op_table[node->op].name, value,
+             ct_dtype_name(node->dtype), ct_shape_text(&node->shape, shape),
+             node->line.source ? node->line.source : "?", node->line.line);
 }
 
 bool ct_trace_same(const ct_trace *a, const ct_trace *b, ct_error *error) {
@@ -323,7 +332,8 @@ bool ct_trace_same(const ct_trace *a, const ct_trace *b, ct_error *error) {
     if (at < 0 && ends)
         return true;
     if (at < 0) {
-        ct_fail(error, CT_ERR_STATE, "the step's operations are the same, but what it returns or writes is not");
+        ct_fail(error, CT_ERR_STATE,
+                "the step's operations are the same, but what it returns or writes is not");
         return false;
     }
     char was[256], is[256];

@@ -492,8 +492,8 @@ ct_status ct_h5_set_shapes(ct_h5 *file, const char *object, const char *name, co
     return set_attribute(file, object, name, type_of(CT_INT64), 2, extents, shape->dim, error);
 }
 
-/* The strings of an attribute, the first kept. Where memory is out, the kind becomes CT_H5_ABSENT.
- */
+/* The strings of an attribute, the first kept. Where memory is
+ * out, the kind becomes CT_H5_ABSENT. */
 static bool read_text(ct_h5 *file, hid_t attribute, hid_t type, hssize_t count,
                       ct_h5_value *value) {
     size_t size = H5Tget_size(type);

@@ -49,8 +49,7 @@ ct_status ct_h5_read(ct_h5 *file, const char *name, const int64_t *start, const 
 ct_status ct_h5_each_dataset(ct_h5 *file, bool (*visit)(void *context, const char *name),
                              void *context, ct_error *error);
 
-/* ---- Attributes: of the dataset or group `object`, or, NULL, of the file's root
- * -------------------- */
+/* ---- Attributes: of the dataset or group `object`, or, NULL, of the file's root ------------- */
 
 typedef enum ct_h5_kind {
     CT_H5_ABSENT,
@@ -81,8 +80,8 @@ ct_status ct_h5_set_strings(ct_h5 *file, const char *object, const char *name, c
                             ct_error *error);
 ct_status ct_h5_set_shapes(ct_h5 *file, const char *object, const char *name, const ct_shape *shape,
                            ct_error *error);
-/* The attribute's value, or the first one of several; kind ABSENT where there is none of that name.
- */
+/* The attribute's value, or the first one of several; kind
+ * ABSENT where there is none of that name. */
 ct_status ct_h5_get(ct_h5 *file, const char *object, const char *name, ct_h5_value *value,
                     ct_error *error);
 ct_status ct_h5_each_attribute(ct_h5 *file, const char *object,

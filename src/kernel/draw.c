@@ -1,5 +1,5 @@
-/* draw.c: a recorded step and what was fused from it, as text or in the language of graphviz's dot.
- */
+/* draw.c: a recorded step and what was fused from it, as text
+ * or in the language of graphviz's dot. */
 #include "kernel/draw.h"
 
 #include <stdio.h>

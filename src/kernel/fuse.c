@@ -435,8 +435,8 @@ static void compute_again(fuser *f, int number, const ct_node *node, ct_level le
     }
 }
 
-/* How much the kernel has to do with the node's sources: 4 for a member, 2 for a load they share.
- */
+/* How much the kernel has to do with the node's sources: 4 for
+ * a member, 2 for a load they share. */
 static int kinship(const ct_kernel *kernel, const ct_node *node, ct_level level) {
     int score = 0;
     for (int i = 0; i < node->n_sources; i++) {

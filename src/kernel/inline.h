@@ -5,8 +5,8 @@
 #include "kernel/kernel.h"
 #include "kernel/text.h"
 
-/* Writes the call into the step, with the bits of the library's; false where it has to be called.
- */
+/* Writes the call into the step, with the bits of the
+ * library's; false where it has to be called. */
 bool ct_put_inline_call(ct_text *out, const ct_plan *plan, const ct_kernel *kernel);
 
 #endif

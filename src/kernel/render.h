@@ -17,8 +17,8 @@ char *ct_render(const ct_plan *plan, const ct_dialect *dialect, ct_error *error)
 
 /* What kernel `index` does, in one line: ops, shape, script lines. */
 void ct_kernel_title(const ct_plan *plan, int index, char *text, size_t size);
-/* Bytes that it reads and writes at least, and floating-point operations (those of contractions).
- */
+/* Bytes that it reads and writes at least, and floating-point
+ * operations (those of contractions). */
 void ct_kernel_work(const ct_plan *plan, int index, double *bytes, double *flops);
 
 #endif
