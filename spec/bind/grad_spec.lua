@@ -116,6 +116,27 @@ describe("detach", function()
   end)
 end)
 
+describe("requires_grad_", function()
+  it("makes a leaf of a reshaped, sliced or detached tensor", function()
+    local data = ct.arange(6):float()
+    local w = data:reshape(2, 3):requires_grad_(true)
+    local row = data[{ { 1, 3 } }]:requires_grad_(true)
+    local loss = (w * w):sum() + (row * 2):sum()
+    loss:backward()
+    assert.same({ { 0, 2, 4 }, { 6, 8, 10 } }, w.grad:totable())
+    assert.same({ 2, 2, 2 }, row.grad:totable())
+    assert.is_false(data.requires_grad)
+    local again = w:detach():requires_grad_(true)
+    again:sum():backward()
+    assert.same({ { 1, 1, 1 }, { 1, 1, 1 } }, again.grad:totable())
+  end)
+
+  it("of a computed tensor is an error that names detach", function()
+    local w = leaf { 1 }
+    has(message_of(function() (w * 2):requires_grad_(false) end), "detach")
+  end)
+end)
+
 describe("a custom function", function()
   it("has the gradient it says", function()
     local x = leaf { 1, 2 }
