@@ -18,6 +18,7 @@
 typedef struct bisection {
     ct_trace *trace;
     const ct_plan *plan;
+    bool thorough;
     ct_array *values;    /* by node id: what the eager loops give */
     ct_buffer **buffers; /* of those that are no view */
     int *writer,
@@ -115,7 +116,7 @@ static void compare(void *context, ct_program *program, int kernel, double begin
     for (int i = 0; i < plan->graph->n_nodes && !b->found[0]; i++) {
         const ct_node *node = plan->graph->nodes[i];
         int writer = b->writer[i];
-        bool kept = writer >= 0 && writer < kernel && b->last[i] > kernel;
+        bool kept = b->thorough && writer >= 0 && writer < kernel && b->last[i] > kernel;
         if (writer != kernel && !kept)
             continue;
         const void *compiled = ct_program_address(program, plan->places[i]),
@@ -263,14 +264,14 @@ static ct_status run_both(bisection *b, ct_program *program, ct_tensor *const *i
     return status;
 }
 
-ct_status ct_bisect_run(ct_trace *trace, ct_program *program, ct_tensor *const *inputs,
-                        ct_tensor **outputs, ct_error *error) {
+ct_status ct_bisect_run(ct_trace *trace, ct_program *program, bool thorough,
+                        ct_tensor *const *inputs, ct_tensor **outputs, ct_error *error) {
     ct_error own = {.status = CT_OK};
     error = error ? error : &own;
     ct_status status = ct_program_wait(program, error);
     if (status != CT_OK)
         return status;
-    bisection b = {.trace = trace, .plan = ct_program_plan(program)};
+    bisection b = {.trace = trace, .plan = ct_program_plan(program), .thorough = thorough};
     size_t n = (size_t)b.plan->graph->n_nodes + 1;
     snapshot before = {0}, after = {0};
     ct_tensor **compiled = ct_calloc((size_t)trace->n_results + 1, sizeof *compiled);

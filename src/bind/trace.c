@@ -178,8 +178,8 @@ ct_status ct_lua_run_step(ct_lua_trace *box, ct_tensor *const *inputs, ct_tensor
     if (checked || !box->program || !ct_program_ready(box->program, NULL))
         return ct_replay(box->trace, inputs, outputs, error);
     if (box->bisected) {
-        box->compared++;
-        return ct_bisect_run(box->trace, box->program, inputs, outputs, error);
+        bool first = box->compared++ == 0;
+        return ct_bisect_run(box->trace, box->program, first, inputs, outputs, error);
     }
     if (ct_timeline_on())
         ct_inspect_timeline(box->program);
