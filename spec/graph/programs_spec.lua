@@ -31,7 +31,9 @@ local function make_program(seed)
     elseif kind == 4 then
       line(("t%d = tanh(t%d)"):format(count + 1, a), function(t) return t[a]:tanh() end)
     elseif kind == 5 then
-      line(("t%d = where(t%d < t%d, ...)"):format(count + 1, a, b), function(t) return ct.where(t[a]:lt(t[b]), t[a], t[b]) end)
+      line(("t%d = where(t%d < t%d, ...)"):format(count + 1, a, b), function(t)
+        return ct.where(t[a]:lt(t[b]), t[a], t[b])
+      end)
     elseif kind == 6 then
       line(("t%d = transpose of t%d"):format(count + 1, a), function(t) return t[a]:transpose(1, -1) end)
     elseif kind == 7 then
@@ -73,7 +75,9 @@ local function text_of(results)
   local texts = {}
   for i, t in ipairs(results) do
     local flat, items = t:reshape(-1):totable(), {}
-    for j, value in ipairs(flat) do items[j] = type(value) == "number" and ("%.17g"):format(value) or tostring(value) end
+    for j, value in ipairs(flat) do
+      items[j] = type(value) == "number" and ("%.17g"):format(value) or tostring(value)
+    end
     texts[i] = ("%s %s: %s"):format(t.dtype, table.concat(t.shape, "x"), table.concat(items, " "))
   end
   return table.concat(texts, "\n")

@@ -4,7 +4,10 @@ local ct = require "ctrain"
 
 local function line_here() return debug.getinfo(2, "l").currentline end
 
-for _, mode in ipairs { { name = "replayed", options = { compile = false } }, { name = "compiled", options = { wait = true } } } do
+for _, mode in ipairs {
+  { name = "replayed", options = { compile = false } },
+  { name = "compiled", options = { wait = true } },
+} do
   local function trace(fn) return ct.trace(fn, mode.options) end
 
   describe("a step " .. mode.name, function()

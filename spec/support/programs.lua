@@ -174,7 +174,9 @@ function programs.new(seed, length)
     while made < length do
       made = made + 1
       local fits, value = pcall(g:pick(makers), g, values) -- shapes that do not go together are passed over
-      if fits and value and numel(value) <= 20000 and #value.shape <= 4 and numel(value) > 0 then values[#values + 1] = value end
+      if fits and value and numel(value) <= 20000 and #value.shape <= 4 and numel(value) > 0 then
+        values[#values + 1] = value
+      end
       if g:uniform() < 0.06 then
         local x = as_float(values[#values])
         if numel(x) == 1 or (#x.shape == 2 and x.shape[1] == rows and x.shape[2] == columns) then
