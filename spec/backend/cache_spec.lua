@@ -49,7 +49,8 @@ describe("the cache of compiled steps", function()
 
   it("makes a damaged artifact anew", function()
     run(folder)
-    process.run(("for f in %s/*.so; do printf x | LD_PRELOAD= dd of=$f bs=1 seek=5000 conv=notrunc; done"):format(folder))
+    local damage = "for f in %s/*.so; do printf x | LD_PRELOAD= dd of=$f bs=1 seek=5000 conv=notrunc; done"
+    process.run(damage:format(folder))
     local result = run(folder)
     assert.matches("^compiled%s+false", result.out)
     assert.matches("same", result.out)
