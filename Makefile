@@ -67,7 +67,7 @@ all: $(BIN) $(LIB)/libctrain.so $(LIB)/libctrain.a $(SO54) $(SO51) $(SHARE_LUA)
 $(O)/base/threads.o: override EXTRA += -fopenmp
 ifneq (,$(findstring clang,$(shell $(CC) --version 2>/dev/null)))
 # libgomp, whichever compiler builds: clang's own OpenMP would be a second pool.
-$(O)/base/threads.o: CC := gcc
+$(O)/base/threads.o: override CC := gcc
 endif
 $(O)/eager/%.o $(O)/backend/%.o: override EXTRA += $(BLAS_CFLAGS)
 $(O)/io/%.o: override EXTRA += $(HDF5_CFLAGS)
@@ -119,12 +119,13 @@ $(LIB)/libctrain.a: $(CORE_O) $(BIND54_O)
 $(LIB)/libctrain.so: $(CORE_O) $(BIND54_O)
 	@mkdir -p $(@D)
 	$(CC) -shared $(EXTRA) -Wl,-soname,libctrain.so -o $@ $^ $(LUA54_LIBS) $(LIBS)
+# Once loaded a module stays: the threads of its pool live as long as the process.
 $(SO54): $(CORE_O) $(MOD54_O)
 	@mkdir -p $(@D)
-	$(CC) -shared $(EXTRA) -o $@ $^ $(LIBS)
+	$(CC) -shared $(EXTRA) -Wl,-z,nodelete -o $@ $^ $(LIBS)
 $(SO51): $(CORE_O) $(MOD51_O)
 	@mkdir -p $(@D)
-	$(CC) -shared $(EXTRA) -o $@ $^ $(LIBS)
+	$(CC) -shared $(EXTRA) -Wl,-z,nodelete -o $@ $^ $(LIBS)
 $(BIN): $(CLI_O) $(LIB)/libctrain.a
 	@mkdir -p $(@D)
 	$(CC) $(EXTRA) -Wl,-E -o $@ $^ $(LUA54_LIBS) -ledit $(LIBS)
