@@ -8,6 +8,12 @@ describe("more than 2^31 elements", function()
     assert.equal(3000000000, t:sum():item())
   end)
 
+  it("of a narrow type are summed in int64, without a wide copy", function()
+    local before = ct.peak_bytes()
+    assert.equal(3000000000, tonumber(ct.ones({ 1 }, "uint8"):expand(3000000000):sum():item()))
+    assert.is_true(ct.peak_bytes() - before < 10000000)
+  end)
+
   it("are sliced, and reduced along one dimension", function()
     local t = ct.ones({ 3, 1 }, "int8"):expand(3, 2000000000)
     assert.same({ 3, 10 }, t:narrow(2, 1999999990, 10).shape)

@@ -217,7 +217,9 @@ ct_status ct_eager_reduce(ct_runtime *runtime, const ct_node *node, const ct_arr
                           const ct_array *sources, ct_error *error) {
     const ct_array *in = &sources[0];
     bool argument = node->op == CT_ARGMAX || node->op == CT_ARGMIN;
-    reduction r = {.loops = ct_loops_get(), .from = in->dtype, .computed = ct_computed(in->dtype)};
+    /* sums of integers are int64 whatever they are read from */
+    ct_dtype due = argument ? in->dtype : out->dtype;
+    reduction r = {.loops = ct_loops_get(), .from = in->dtype, .computed = ct_computed(due)};
     r.results = ct_shape_numel(&out->shape);
     r.elements = 1;
     for (int d = 0; d < in->shape.ndim; d++)

@@ -228,7 +228,8 @@ ct_node *ct_reduce(ct_builder *b, ct_op op, ct_node *x, uint32_t axes, bool keep
     if (!x)
         return NULL;
     bool adds = op == CT_SUM || op == CT_PROD, arg = op == CT_ARGMAX || op == CT_ARGMIN;
-    if (adds && !ct_dtype_is_float(x->dtype))
+    /* The eager loops widen integers as they read them; in a trace the cast is said, and fused. */
+    if (adds && !ct_dtype_is_float(x->dtype) && (b->runtime->trace || axes == 0))
         x = ct_cast(b, x, CT_INT64);
     if (!x)
         return NULL;

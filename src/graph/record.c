@@ -73,6 +73,8 @@ static bool accepted(const char *accepts, ct_dtype dtype) {
 }
 
 static ct_dtype result_dtype(ct_op op, ct_node *const *sources, const ct_attr *attr) {
+    if ((op == CT_SUM || op == CT_PROD) && !ct_dtype_is_float(sources[0]->dtype))
+        return CT_INT64;
     switch (ct_op_table[op].result[0]) {
     case 'B': return CT_BOOL;
     case 'I': return CT_INT64;
