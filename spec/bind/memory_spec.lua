@@ -9,7 +9,7 @@ local function resident_mb()
 end
 
 describe("memory", function()
-  it("stays under 100 MB over a million small temporaries #slow", function()
+  it("stays under 100 MB over a million small temporaries #unsanitized", function()
     local x = ct.ones(4)
     local y = x
     local before = resident_mb()
