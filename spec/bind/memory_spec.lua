@@ -18,7 +18,7 @@ describe("memory", function()
     assert.is_true(resident_mb() - before < 100)
   end)
 
-  it("stays flat over temporaries of a megabyte", function()
+  it("stays flat over temporaries of a megabyte #unsanitized", function()
     local x = ct.ones(262144)
     local before = resident_mb()
     local total = 0
@@ -27,7 +27,7 @@ describe("memory", function()
     assert.is_true(resident_mb() - before < 200)
   end)
 
-  it("stays flat over steps that build and free a graph", function()
+  it("stays flat over steps that build and free a graph #unsanitized", function()
     local w = ct.ones(64, 64):requires_grad_(true)
     local x = ct.ones(64, 64)
     local function step()
