@@ -371,6 +371,41 @@ function help.lines(value)
   return lines
 end
 
+-- Adds the text of a plain list to parts; false where it is none, or has no room left.
+local function add_list(value, parts)
+  if type(value) ~= "table" or debug.getmetatable(value) then return false end
+  local count = 0
+  for _ in next, value do count = count + 1 end
+  if count == 0 then
+    parts[#parts + 1] = "{}"
+    return true
+  end
+  if count ~= #value then return false end
+  parts[#parts + 1] = "{ "
+  for i, item in ipairs(value) do
+    if #parts > 200 then return false end
+    if i > 1 then parts[#parts + 1] = ", " end
+    local kind = type(item)
+    if kind == "table" then
+      if not add_list(item, parts) then return false end
+    elseif kind == "number" or kind == "boolean" then
+      parts[#parts + 1] = tostring(item)
+    elseif kind == "string" then
+      parts[#parts + 1] = ("%q"):format(item)
+    else
+      return false
+    end
+  end
+  parts[#parts + 1] = " }"
+  return true
+end
+
+---What the prompt prints for a value: the text of a short list, such as t.shape; all else as it is.
+function help.shown(value)
+  local parts = {}
+  return add_list(value, parts) and table.concat(parts) or value
+end
+
 help.complete = require "ctrain.complete"
 
 return setmetatable(help, {

@@ -31,7 +31,8 @@ describe("ctrain on the command line", function()
 
   for _, arguments in ipairs { "-e 'print(1 + 1)'", "-e 'x = 3' -e 'print(x)'", "'-eprint(7)'", "-e 'print(...)'",
     "-l string -e 'print(string.rep(\"ab\", 2))'", "- one two", "-e 'os.exit(7)'", "-e 'os.exit(false)'",
-    "-l no_such_module", "-e", "-e 'error()'", "-e 'error(nil)'", "-e 'error({})'" } do
+    "-l no_such_module", "-e", "-e 'error()'", "-e 'error(nil)'", "-e 'error({})'", "-W -e 'warn(\"w\")'",
+    "-e 'warn(\"w\")'" } do
     it(("%s does what it does in lua5.4"):format(arguments), function()
       local mine, theirs = both(arguments, "print('from stdin', ...)\n")
       assert.equal(theirs.code, mine.code)
@@ -48,6 +49,28 @@ describe("ctrain on the command line", function()
     assert.is_truthy(mine.err:find("bad.lua:2: broken", 1, true), mine.err)
     assert.is_truthy(mine.err:find("stack traceback:", 1, true), mine.err)
     assert.is_truthy(mine.err:find("^ctrain: "), mine.err)
+  end)
+
+  for _, source in ipairs { "error('broken')", "error({})", "error()", "error(5)", "error('no line', 0)",
+    "local function f() return f() + 1 end f()", "assert(false)", "coroutine.wrap(function() error('inside') end)()",
+    "error(setmetatable({}, { __tostring = function() return 'an object' end }))", "x = = 1" } do
+    it(("says of %s what lua5.4 says"):format(source), function()
+      local mine, theirs = both(script("bad.lua", source .. "\n"))
+      assert.equal(theirs.code, mine.code)
+      local function levels(text) return (text:gsub("^[%w.]+: ", ""):gsub("skipping %d+", "skipping some")) end
+      assert.equal(levels(theirs.err), levels(mine.err))
+    end)
+  end
+
+  it("gives a long message in full, with its traceback", function()
+    local mine, theirs = both("-e 'error((\"x\"):rep(5000))'")
+    assert.equal((theirs.err:gsub("^lua5%.4", "")), (mine.err:gsub("^ctrain", "")))
+  end)
+
+  it("ignores Lua's environment variables with -E", function()
+    local set = "LUA_INIT='print(1)' LUA_PATH='/nowhere/?.lua' "
+    assert.equal("1\ntrue\n", process.run(set .. ctrain .. " -e 'print(package.path == \"/nowhere/?.lua\")'").out)
+    assert.equal("false\n", process.run(set .. ctrain .. " -E -e 'print(package.path == \"/nowhere/?.lua\")'").out)
   end)
 
   it("names a syntax error's line", function()

@@ -12,6 +12,11 @@ describe("the prompt", function()
     assert.truthy(result.out:find("2\ta\n5\n 2\n[float32 scalar]\n", 1, true))
   end)
 
+  it("prints short lists as one writes them", function()
+    local result = typed("ct.ones(2, 3).shape\nct.tensor(1).shape\n{ { 1, true }, 'a' }\n{ x = 1 }\n")
+    assert.truthy(result.out:find('{ 2, 3 }\n{}\n{ { 1, true }, "a" }\ntable: ', 1, true), result.out)
+  end)
+
   it("takes a statement over several lines", function()
     local result = typed("for i = 1, 2 do\nprint('line ' .. i)\nend\n")
     assert.truthy(result.out:find("line 1\nline 2\n", 1, true))

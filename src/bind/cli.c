@@ -11,20 +11,67 @@
 #include "bind/bind.h"
 #include "bind/host.h"
 
-/* The error value on top, popped, as a message: as the stand-alone lua words it. */
+static const char message_key;
+
+/* The error value on top as a message. It may be longer than a ct_error holds, so the whole is kept
+ * for ct_cli_message. */
 static ct_status failure(lua_State *L, ct_error *error) {
     const char *message = lua_tostring(L, -1);
-    if (message)
-        ct_fail(error, CT_ERR_LUA, "%s", message);
-    else if (luaL_callmeta(L, -1, "__tostring") && lua_type(L, -1) == LUA_TSTRING)
-        ct_fail(error, CT_ERR_LUA, "%s", lua_tostring(L, -1));
-    else
-        ct_fail(error, CT_ERR_LUA, "(error object is a %s value)", luaL_typename(L, -1));
-    return CT_ERR_LUA;
+    if (!message)
+        message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, -1));
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &message_key);
+    return ct_fail(error, CT_ERR_LUA, "%s", message);
 }
 
-static ct_status call(lua_State *L, int arguments, int results, ct_error *error) {
-    return ct_lua_protected(L, arguments, results) ? CT_OK : failure(L, error);
+const char *ct_cli_message(ct_runtime *runtime, const ct_error *error) {
+    lua_State *L = ct_host_state(runtime);
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &message_key);
+    const char *whole = lua_tostring(L, -1);
+    lua_pop(L, 1); /* the registry still holds it */
+    return whole && strncmp(whole, error->message, strlen(error->message)) == 0 ? whole
+                                                                                : error->message;
+}
+
+/* What an error becomes: a string gets a traceback, once, and so does an object that cannot say
+ * what it is. */
+static int explain(lua_State *L) {
+    const char *message = lua_tostring(L, 1);
+    if (!message) {
+        if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING)
+            return 1;
+        message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+    }
+    if (strstr(message, "\nstack traceback:"))
+        lua_pushstring(L, message);
+    else
+        luaL_traceback(L, L, message, 1);
+    return 1;
+}
+
+/* The function at 1 is called with what is above it. Gives true and the results, or false and the
+ * error's text. */
+static int call_explained(lua_State *L) {
+    lua_pushcfunction(L, explain);
+    lua_insert(L, 1);
+    bool ok = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 1) == LUA_OK;
+    lua_pushboolean(L, ok);
+    lua_replace(L, 1);
+    return lua_gettop(L);
+}
+
+/* Calls the function below n arguments; its results take their place, or the error's text does.
+ * Called from C, as in the stand-alone lua, so that tracebacks end in "[C]: in ?". */
+static ct_status call(lua_State *L, int n, ct_error *error) {
+    int function = lua_gettop(L) - n;
+    lua_pushcfunction(L, call_explained);
+    lua_insert(L, function);
+    bool ok = lua_pcall(L, n + 1, LUA_MULTRET, 0) == LUA_OK;
+    if (ok) {
+        ok = lua_toboolean(L, function);
+        lua_remove(L, function);
+    }
+    return ok ? CT_OK : failure(L, error);
 }
 
 ct_status ct_cli_arguments(ct_runtime *runtime, char **argv, int argc, int script,
@@ -61,7 +108,7 @@ ct_status ct_cli_require(ct_runtime *runtime, const char *name, ct_error *error)
     int top = lua_gettop(L);
     lua_pushcfunction(L, require_as);
     lua_pushlightuserdata(L, (void *)(uintptr_t)name);
-    ct_status status = call(L, 1, 0, error);
+    ct_status status = call(L, 1, error);
     lua_settop(L, top);
     return status;
 }
@@ -88,6 +135,16 @@ ct_status ct_cli_inspect(ct_runtime *runtime, const char *name, const char *valu
     return status;
 }
 
+ct_status ct_cli_string(ct_runtime *runtime, const char *text, const char *name, ct_error *error) {
+    lua_State *L = ct_host_state(runtime);
+    int top = lua_gettop(L);
+    const char *chunk = lua_pushfstring(L, "=%s", name);
+    ct_status status = luaL_loadbuffer(L, text, strlen(text), chunk) == LUA_OK ? call(L, 0, error)
+                                                                               : failure(L, error);
+    lua_settop(L, top);
+    return status;
+}
+
 ct_status ct_cli_script(ct_runtime *runtime, const char *path, ct_error *error) {
     lua_State *L = ct_host_state(runtime);
     int top = lua_gettop(L), n = 0;
@@ -104,7 +161,7 @@ ct_status ct_cli_script(ct_runtime *runtime, const char *path, ct_error *error) 
             lua_rawgeti(L, top + 2, i);
     }
     lua_remove(L, top + 2);
-    ct_status status = call(L, n, 0, error);
+    ct_status status = call(L, n, error);
     lua_settop(L, top);
     return status;
 }
@@ -117,8 +174,22 @@ static bool ends_too_soon(lua_State *L) {
     return message && length >= mark && strcmp(message + length - mark, "<eof>") == 0;
 }
 
+/* print, but lists of a few numbers or strings, such as t.shape, as one would write them. */
 static int print_values(lua_State *L) {
     int n = lua_gettop(L);
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "ctrain.help");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, "shown");
+    for (int i = 1; i <= n; i++) {
+        if (lua_type(L, i) != LUA_TTABLE)
+            continue;
+        lua_pushvalue(L, -1);
+        lua_pushvalue(L, i);
+        lua_call(L, 1, 1);
+        lua_replace(L, i);
+    }
+    lua_settop(L, n);
     lua_getglobal(L, "print");
     lua_insert(L, 1);
     lua_call(L, n, 0);
@@ -160,14 +231,14 @@ ct_cli_input ct_cli_statement(ct_runtime *runtime, const char *text, ct_error *e
     }
     if (loaded == LUA_ERRSYNTAX && ends_too_soon(L)) {
         outcome = CT_CLI_MORE;
-    } else if (loaded != LUA_OK || call(L, 0, LUA_MULTRET, error) != CT_OK) {
+    } else if (loaded != LUA_OK || call(L, 0, error) != CT_OK) {
         if (loaded != LUA_OK)
             failure(L, error);
         outcome = CT_CLI_FAILED;
     } else if (lua_gettop(L) > top) {
         lua_pushcfunction(L, print_values);
         lua_insert(L, top + 1);
-        if (call(L, lua_gettop(L) - top - 1, 0, error) != CT_OK)
+        if (call(L, lua_gettop(L) - top - 1, error) != CT_OK)
             outcome = CT_CLI_FAILED;
     }
     lua_settop(L, top);
@@ -190,7 +261,7 @@ ct_status ct_cli_prepare(ct_runtime *runtime, ct_error *error) {
     lua_State *L = ct_host_state(runtime);
     int top = lua_gettop(L);
     lua_pushcfunction(L, prepare);
-    ct_status status = call(L, 0, 0, error);
+    ct_status status = call(L, 0, error);
     lua_settop(L, top);
     return status;
 }
@@ -213,7 +284,7 @@ char **ct_cli_complete(ct_runtime *runtime, const char *text) {
     ct_error error;
     lua_pushcfunction(L, complete);
     lua_pushstring(L, text);
-    if (call(L, 1, 1, &error) == CT_OK && lua_istable(L, -1)) {
+    if (call(L, 1, &error) == CT_OK && lua_istable(L, -1)) {
         size_t n = lua_rawlen(L, -1), made = 0;
         list = n ? ct_calloc(n + 1, sizeof *list) : NULL;
         for (size_t i = 0; list && i < n; i++) {

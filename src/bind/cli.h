@@ -1,5 +1,5 @@
 /* cli.h: what the command line does with Lua, so that src/cli need not know it. Texts of errors
- * carry a traceback. */
+ * carry a traceback; ct_cli_message gives all of a text that is too long for a ct_error. */
 #ifndef CT_BIND_CLI_H
 #define CT_BIND_CLI_H
 
@@ -9,6 +9,8 @@
 ct_status ct_cli_arguments(ct_runtime *runtime, char **argv, int argc, int script, ct_error *error);
 /* -l: require "name" as a global of that name ("g=name": as g). */
 ct_status ct_cli_require(ct_runtime *runtime, const char *name, ct_error *error);
+/* -e: runs text that messages call `name`. */
+ct_status ct_cli_string(ct_runtime *runtime, const char *text, const char *name, ct_error *error);
 /* Calls the function `name` of ctrain.inspect with `value` (NULL: nothing); its error is the text
  * alone. */
 ct_status ct_cli_inspect(ct_runtime *runtime, const char *name, const char *value, ct_error *error);
@@ -27,6 +29,8 @@ char **ct_cli_complete(ct_runtime *runtime, const char *text);
 
 /* Stops running Lua code, or the running computation, with an error. Safe in a signal handler. */
 void ct_cli_interrupt(ct_runtime *runtime);
+/* The whole text of the error that a call here has just given; valid until the next one. */
+const char *ct_cli_message(ct_runtime *runtime, const ct_error *error);
 /* The versions of ctrain and Lua. */
 const char *ct_cli_version(void);
 

@@ -15,7 +15,7 @@ static bool quiet;
 
 static void report(const ct_error *error) {
     fflush(stdout);
-    fprintf(stderr, "ctrain: %s\n", error->message);
+    fprintf(stderr, "ctrain: %s\n", runtime ? ct_cli_message(runtime, error) : error->message);
 }
 
 static void log_line(void *context, ct_log_level level, const char *line) {
@@ -37,6 +37,8 @@ static void usage(FILE *to) {
           "  -i        enter interactive mode after executing 'script'\n"
           "  -l mod    require library 'mod' into global 'mod'\n"
           "  -l g=mod  require library 'mod' into global 'g'\n"
+          "  -E        ignore Lua's environment variables\n"
+          "  -W        turn warnings on\n"
           "  -q        no notes on standard error, only warnings and errors\n"
           "  -v        show version information\n"
           "  -h        show this help\n"
@@ -70,7 +72,7 @@ static const inspection inspections[] = {
 enum { INSPECTIONS = sizeof inspections / sizeof *inspections };
 
 typedef struct options {
-    bool interactive, version, help, executes;
+    bool interactive, version, help, executes, no_environment;
     bool asked[INSPECTIONS];
     const char *file[INSPECTIONS];
     int script; /* place of the script in argv; argc where there is none */
@@ -132,6 +134,8 @@ static bool parse(int argc, char **argv, options *found) {
         case 'v': found->version = true; break;
         case 'h': found->help = true; break;
         case 'q': quiet = true; break;
+        case 'E': found->no_environment = true; break;
+        case 'W': break;
         case 'e': found->executes = true; /* fallthrough */
         case 'l':
             if (!option[2] && (++i >= argc || (argv[i][0] == '-' && argv[i][1])))
@@ -158,29 +162,40 @@ static ct_status inspect(const options *found, bool of_steps, const char *direct
     return status;
 }
 
-/* The -e and -l options, in their order. */
+/* The -e, -l and -W options, in their order. */
 static ct_status run_options(char **argv, int script, ct_error *error) {
     for (int i = 1; i < script; i++) {
-        if (argv[i][0] != '-' || (argv[i][1] != 'e' && argv[i][1] != 'l'))
-            continue;
-        char kind = argv[i][1];
-        const char *text = argv[i][2] ? argv[i] + 2 : argv[++i];
-        ct_status status = kind == 'e' ? ct_run_string(runtime, text, "(command line)", error)
-                                       : ct_cli_require(runtime, text, error);
+        char kind = argv[i][0] == '-' ? argv[i][1] : '\0';
+        ct_status status = CT_OK;
+        if (kind == 'W') {
+            status = ct_cli_string(runtime, "warn '@on'", "-W", error);
+        } else if (kind == 'e' || kind == 'l') {
+            const char *text = argv[i][2] ? argv[i] + 2 : argv[++i];
+            status = kind == 'e' ? ct_cli_string(runtime, text, "(command line)", error)
+                                 : ct_cli_require(runtime, text, error);
+        }
         if (status != CT_OK)
             return status;
     }
     return CT_OK;
 }
 
+/* -E: what Lua reads, of this version and of any. */
+static void forget_environment(void) {
+    static const char *const names[] = {
+        "LUA_INIT_5_4", "LUA_INIT", "LUA_PATH_5_4", "LUA_PATH", "LUA_CPATH_5_4", "LUA_CPATH", NULL};
+    for (int i = 0; names[i]; i++)
+        unsetenv(names[i]);
+}
+
 static ct_status run(int argc, char **argv, const options *found, ct_error *error) {
-    const char *init = getenv("LUA_INIT_5_4");
-    init = init ? init : getenv("LUA_INIT");
+    const char *name = getenv("LUA_INIT_5_4") ? "LUA_INIT_5_4" : "LUA_INIT";
+    const char *init = getenv(name);
     ct_status status =
         ct_cli_arguments(runtime, argv, argc, found->script < argc ? found->script : 0, error);
     if (status == CT_OK && init)
         status = *init == '@' ? ct_run_file(runtime, init + 1, error)
-                              : ct_run_string(runtime, init, "LUA_INIT", error);
+                              : ct_cli_string(runtime, init, name, error);
     bool looked = false, watched = false;
     if (status == CT_OK)
         status = inspect(found, false, found->script < argc ? argv[found->script] : NULL, &looked,
@@ -234,6 +249,8 @@ int main(int argc, char **argv) {
     }
     if (found.version)
         puts(ct_cli_version());
+    if (found.no_environment)
+        forget_environment();
     runtime = ct_runtime_new(&(ct_config){.log = log_line}, &error);
     if (!runtime) {
         report(&error);

@@ -190,7 +190,7 @@ ct_status ct_repl(ct_runtime *runtime, ct_error *error) {
             continue;
         fflush(stdout);
         if (outcome == CT_CLI_FAILED)
-            fprintf(stderr, "%s\n", failure.message);
+            fprintf(stderr, "%s\n", ct_cli_message(runtime, &failure));
         if (terminal)
             remember(text);
         free(text);
