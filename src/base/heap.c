@@ -139,7 +139,7 @@ void ct_heap_give(ct_heap *heap, void *block, int64_t bytes) {
     int bin = class_of(&size);
     heap->blocks--;
     heap->live -= size;
-    int64_t limit = heap->peak / 4 > CACHE_MINIMUM ? heap->peak / 4 : CACHE_MINIMUM;
+    int64_t limit = heap->peak / 2 > CACHE_MINIMUM ? heap->peak / 2 : CACHE_MINIMUM;
     if (heap->closed || heap->cached + size > limit) {
         heap->allocate(heap->context, block, 0);
     } else {
