@@ -152,21 +152,7 @@ static void operation_part(void *context, int64_t begin, int64_t end) {
 
 /* Elements that are worth a thread of their own. */
 static int64_t grain_of(ct_op op) {
-    switch (op) {
-    case CT_EXP:
-    case CT_LOG:
-    case CT_LOG1P:
-    case CT_EXPM1:
-    case CT_SIN:
-    case CT_COS:
-    case CT_TANH:
-    case CT_SIGMOID:
-    case CT_ERF:
-    case CT_POW:
-    case CT_MOD:
-    case CT_FLOORDIV: return 8 * CT_CHUNK;
-    default: return 32 * CT_CHUNK;
-    }
+    return (ct_op_is_costly(op) ? 8 : 32) * CT_CHUNK;
 }
 
 static ct_loop *loop_of(const ct_loops *loops, ct_op op, ct_dtype dtype) {

@@ -52,7 +52,3 @@ static int chosen(void) {
 const ct_loops *ct_loops_get(void) {
     return builds[chosen()].loops;
 }
-
-const char *ct_loops_isa(void) {
-    return builds[chosen()].name;
-}

@@ -47,7 +47,6 @@ typedef struct ct_loops {
 /* The loops of the best instruction set this CPU has; CTRAIN_ISA=v2, v3 or v4 asks for a lesser
  * one. */
 const ct_loops *ct_loops_get(void);
-const char *ct_loops_isa(void); /* "v4" */
 
 /* The type that elements are read as to compute with them. */
 static inline ct_dtype ct_computed(ct_dtype dtype) {

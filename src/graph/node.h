@@ -43,6 +43,9 @@ typedef struct ct_op_info {
 
 extern const ct_op_info ct_op_table[CT_OPS];
 
+/* Whether one element takes tens of instructions: such work is split finer, and not done twice. */
+bool ct_op_is_costly(ct_op op);
+
 typedef enum ct_random {
     CT_RANDOM_UNIFORM, /* [0, 1): 24 random bits (float32 and narrower), 53 (float64) */
     CT_RANDOM_NORMAL,  /* mean 0, deviation 1, by Box and Muller */

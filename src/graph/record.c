@@ -20,6 +20,24 @@ const ct_op_info ct_op_table[CT_OPS] = {
 #undef CT_OP
 };
 
+bool ct_op_is_costly(ct_op op) {
+    switch (op) {
+    case CT_EXP:
+    case CT_LOG:
+    case CT_LOG1P:
+    case CT_EXPM1:
+    case CT_SIN:
+    case CT_COS:
+    case CT_TANH:
+    case CT_SIGMOID:
+    case CT_ERF:
+    case CT_POW:
+    case CT_MOD:
+    case CT_FLOORDIV: return true;
+    default: return false;
+    }
+}
+
 ct_node *ct_node_retain(ct_node *node) {
     node->refs++;
     return node;
@@ -73,9 +91,8 @@ static bool accepted(const char *accepts, ct_dtype dtype) {
 }
 
 static ct_dtype result_dtype(ct_op op, ct_node *const *sources, const ct_attr *attr) {
-    if ((op == CT_SUM || op == CT_PROD) && !ct_dtype_is_float(sources[0]->dtype))
-        return CT_INT64;
     switch (ct_op_table[op].result[0]) {
+    case 'W': return ct_dtype_is_float(sources[0]->dtype) ? sources[0]->dtype : CT_INT64;
     case 'B': return CT_BOOL;
     case 'I': return CT_INT64;
     case 'A': return attr->dtype;

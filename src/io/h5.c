@@ -469,11 +469,6 @@ ct_status ct_h5_set_float(ct_h5 *file, const char *object, const char *name, dou
     return set_attribute(file, object, name, type_of(CT_FLOAT64), -1, NULL, &value, error);
 }
 
-ct_status ct_h5_set_int(ct_h5 *file, const char *object, const char *name, int64_t value,
-                        ct_error *error) {
-    return set_attribute(file, object, name, type_of(CT_INT64), -1, NULL, &value, error);
-}
-
 ct_status ct_h5_set_bool(ct_h5 *file, const char *object, const char *name, bool value,
                          ct_error *error) {
     int8_t byte = value;

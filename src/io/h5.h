@@ -71,8 +71,6 @@ ct_status ct_h5_set_string(ct_h5 *file, const char *object, const char *name, co
                            ct_error *error);
 ct_status ct_h5_set_float(ct_h5 *file, const char *object, const char *name, double value,
                           ct_error *error);
-ct_status ct_h5_set_int(ct_h5 *file, const char *object, const char *name, int64_t value,
-                        ct_error *error);
 ct_status ct_h5_set_bool(ct_h5 *file, const char *object, const char *name, bool value,
                          ct_error *error);
 /* A list of one string, and a list of one list of integers. */

@@ -361,24 +361,9 @@ static void call(fuser *f, ct_node *node) {
 /* ---- where a node goes ---- */
 
 static int weight(ct_op op) {
-    switch (op) {
-    case CT_EXP:
-    case CT_LOG:
-    case CT_LOG1P:
-    case CT_EXPM1:
-    case CT_SIN:
-    case CT_COS:
-    case CT_TANH:
-    case CT_SIGMOID:
-    case CT_ERF:
-    case CT_POW:
-    case CT_MOD:
-    case CT_FLOORDIV: return 12;
-    case CT_DIV:
-    case CT_SQRT:
-    case CT_RSQRT: return 3;
-    default: return 1;
-    }
+    if (ct_op_is_costly(op))
+        return 12;
+    return op == CT_DIV || op == CT_SQRT || op == CT_RSQRT ? 3 : 1;
 }
 
 /* Whether what the node reads is in memory anyway, or small beside it. */
